@@ -43,7 +43,8 @@ static int tcp_drain(struct anynet_stream *base)
 	struct tcp_stream *stream = to_tcp(base);
 	int ret;
 
-	if (stream->log.next != stream->log.end || stream->control.bytes != stream->control.gone)
+	if (base->bye.due || stream->log.next != stream->log.end ||
+	    stream->control.bytes != stream->control.gone)
 		return stream->control.broken ? -EPIPE : -EAGAIN; /* the comm's turns send it */
 	if (!stream->shut && shutdown(base->fd, SHUT_WR))
 		return -errno;
