@@ -27,8 +27,8 @@ enum send_ready {
 
 /* Chunks of a message, handed to streams. */
 struct send_chunks {
-	uint16_t unwritten; /* not all written */
-	uint16_t unsure;    /* not known to have arrived but by an ACK */
+	uint32_t unwritten; /* not all written */
+	uint32_t unsure;    /* not known to have arrived but by an ACK */
 };
 
 struct send_msg {
