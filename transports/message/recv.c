@@ -215,7 +215,11 @@ bool recv_report(struct anynet_request *base, int *sizes)
 	req->busy = false;
 	comm->posted.outstanding--;
 	while (comm->posted.oldest != comm->posted.all &&
-	       !comm->reqs[comm->posted.oldest & RECV_REQ_MASK].busy)
+	       !comm->reqs[comm->posted.oldest & RECV_REQ_MASK].busy) {
+		/* Never behind `oldest`: far enough behind, it would count as ahead of it. */
+		if (anynet_unlikely(comm->posted.clearable == comm->posted.oldest))
+			comm->posted.clearable++;
 		comm->posted.oldest++;
+	}
 	return !comm->posted.outstanding && (comm->owed.ack_prompt || comm->owed.cts);
 }

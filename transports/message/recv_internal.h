@@ -86,8 +86,10 @@ struct recv_seen {
 
 /* Numbers of receives; all counts are modulo 2^32 and begin at cfg->first_number. */
 struct recv_posted {
-	uint32_t all;         /* posted so far */
-	uint32_t clearable;   /* posted while the comm was plain: receive k is for message k */
+	uint32_t all; /* posted so far */
+	/* All before this number were posted while the comm was plain, or are reported done. While it is plain, receive k is
+	 * for message k. */
+	uint32_t clearable;
 	uint32_t oldest;      /* all before this number have been reported done, which happens in any order */
 	uint32_t completions; /* requests completed */
 	uint32_t outstanding; /* requests not reported done; begins at 0 */

@@ -77,12 +77,13 @@ static inline void copy_to(struct recv_comm *comm, const struct recv_sub *sub, u
 		comm_note_gpu_fault(&comm->base, NULL);
 }
 
-/* Copies an unexpected message to its buffer, which is then filled, and frees it. */
+/* Copies an unexpected message to its buffer, which is then filled, and frees it. Streams may wait for its memory. */
 static void deliver(struct recv_comm *comm, struct unexpected *unexpected, struct recv_sub *sub)
 {
 	copy_to(comm, sub, sub->data, unexpected->data, unexpected->size);
 	fill_sub(comm, sub, unexpected->size);
 	unexpected_free(comm, unexpected);
+	comm_unpark(&comm->base);
 }
 
 static void complete_message(struct recv_comm *comm, struct recv_msg *msg)
@@ -447,9 +448,12 @@ void recv_settle(struct recv_comm *comm, struct recv_msg *msg)
 
 	if (!unexpected || !unexpected->data)
 		return;
-	copy_to(comm, msg->sub, msg->sub->data, unexpected->data, msg->begun);
+	/* Not only the first msg->begun bytes: another stream may have brought chunks from behind. What has not come is
+	 * zeros until it does. */
+	copy_to(comm, msg->sub, msg->sub->data, unexpected->data, unexpected->size);
 	msg->unexpected = NULL;
 	unexpected_free(comm, unexpected);
+	comm_unpark(&comm->base);
 }
 
 /* Gives an unexpected message, which is out of the list, its buffer. 0 or -errno. */

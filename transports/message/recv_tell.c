@@ -262,16 +262,9 @@ static struct anynet_mr *fill_cts(const struct recv_sub *sub, uint32_t seq,
 	return sub->mr;
 }
 
-/* The oldest receive that may need a CTS. */
-static uint32_t oldest_clearable(const struct recv_comm *comm)
-{
-	return (int32_t)(comm->posted.clearable - comm->posted.oldest) < 0 ? comm->posted.clearable
-									   : comm->posted.oldest;
-}
-
 void recv_cts_again(const struct recv_comm *comm, struct anynet_stream *stream)
 {
-	stream->qp.cleared = oldest_clearable(comm);
+	stream->qp.cleared = comm->posted.oldest;
 }
 
 /* How many receives like the next one the sender needs to be busy for AHEAD_US; CTS_AHEAD at least. */
@@ -313,10 +306,8 @@ bool recv_takes_frames(const struct recv_comm *comm)
 bool recv_next_cts(struct recv_comm *comm, struct anynet_stream *stream, size_t eager,
 		   struct anynet_wire_cts *cts, struct anynet_mr **mr)
 {
-	uint32_t oldest = oldest_clearable(comm);
-
-	if ((int32_t)(stream->qp.cleared - oldest) < 0) /* done by other streams */
-		stream->qp.cleared = oldest;
+	if ((int32_t)(stream->qp.cleared - comm->posted.oldest) < 0) /* done by other streams */
+		stream->qp.cleared = comm->posted.oldest;
 	while (stream->qp.cleared != comm->posted.clearable) {
 		uint32_t seq = stream->qp.cleared++;
 		const struct recv_sub *sub = &comm->reqs[seq & RECV_REQ_MASK].subs[0];

@@ -155,12 +155,17 @@ void send_bye(struct anynet_comm *base)
 
 /* --- posting and reporting --- */
 
+/* What a copied message takes in the replay ring. */
+static size_t copy_bytes(const struct send_comm *comm, size_t bytes)
+{
+	return HEADER_BYTES + bytes + (comm->base.checksum ? ANYNET_CRC_BYTES : 0) + ANYNET_TAIL_BYTES;
+}
+
 /* Copies a small message, header first, into the replay ring. False = no room. */
 static bool copy_in(struct send_comm *comm, struct send_msg *msg, const void *data)
 {
 	size_t crc_bytes = comm->base.checksum ? ANYNET_CRC_BYTES : 0;
-	struct replay_record *record =
-		replay_take(&comm->ring, HEADER_BYTES + msg->bytes + crc_bytes + ANYNET_TAIL_BYTES);
+	struct replay_record *record = replay_take(&comm->ring, copy_bytes(comm, msg->bytes));
 	struct anynet_wire_frame header;
 	uint8_t *frame;
 
@@ -296,7 +301,7 @@ static int check_for_qp(const struct send_comm *comm, size_t bytes, const struct
 {
 	if (bytes > comm->limits.eager)
 		return mr ? 0 : -EADDRNOTAVAIL;
-	return replay_has_room(&comm->ring, HEADER_BYTES + bytes + ANYNET_TAIL_BYTES) ? 0 : -EAGAIN;
+	return replay_has_room(&comm->ring, copy_bytes(comm, bytes)) ? 0 : -EAGAIN;
 }
 
 /* The caller has checked that one is free. */

@@ -28,8 +28,8 @@ enum send_ready {
 
 /* Chunks of a message that have been handed to streams. */
 struct send_chunks {
-	uint16_t unwritten; /* not completely taken by a path */
-	uint16_t unsure;    /* arrival not reported by a path */
+	uint32_t unwritten; /* not completely taken by a path */
+	uint32_t unsure;    /* arrival not reported by a path */
 };
 
 struct send_msg {

@@ -19,12 +19,6 @@ static struct pair pair;
 static uint8_t data[PAIR_LARGE], bitmap[ANYNET_ACK_BYTES];
 static uint16_t slots[MESSAGES]; /* of the sender's messages, as their frames said */
 
-static int setup(void **state)
-{
-	memset(bitmap, 0, sizeof(bitmap));
-	return pair_setup(state);
-}
-
 /* --- how the socket is read --- */
 
 ssize_t __real_recv(int fd, void *to, size_t bytes, int flags);
@@ -32,12 +26,38 @@ ssize_t __wrap_recv(int fd, void *to, size_t bytes, int flags);
 
 static unsigned reads; /* that brought something */
 
+/* The peer sends PINGs faster than they are read, to the end of the test's patience. */
+static bool endless;
+static size_t endless_bytes;
+#define PATIENCE ((size_t)256 << 20)
+
+static ssize_t read_pings(uint8_t *to, size_t bytes)
+{
+	const struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+
+	if (endless_bytes >= PATIENCE) {
+		errno = EAGAIN;
+		return -1;
+	}
+	for (size_t i = 0; i < bytes; i++)
+		to[i] = ((const uint8_t *)&ping)[(endless_bytes + i) % sizeof(ping)];
+	endless_bytes += bytes;
+	return (ssize_t)bytes;
+}
+
 ssize_t __wrap_recv(int fd, void *to, size_t bytes, int flags)
 {
-	ssize_t n = __real_recv(fd, to, bytes, flags);
+	ssize_t n = endless ? read_pings(to, bytes) : __real_recv(fd, to, bytes, flags);
 
 	reads += n > 0;
 	return n;
+}
+
+static int setup(void **state)
+{
+	memset(bitmap, 0, sizeof(bitmap));
+	endless_bytes = 0;
+	return pair_setup(state);
 }
 
 /* --- receiver --- */
@@ -538,6 +558,33 @@ static void test_acks_of_what_is_not_out_are_refused(void **state)
 	fails(other, "which has no unacknowledged message");
 }
 
+/* --- a peer that never stops --- */
+
+/* It costs its own comm a turn, and not the thread that has others to look after. */
+static void test_a_turn_ends_although_frames_keep_coming(void **state)
+{
+	struct anynet_request *req;
+
+	(void)state;
+	pair_open_send(&pair, 1);
+	req = pair_isend(&pair, data, PAIR_LARGE, 0);
+	endless = true;
+	assert_false(pair_done(req, NULL));
+	endless = false;
+	assert_in_range(endless_bytes, 1, PATIENCE - 1);
+}
+
+static void test_a_closed_receiver_does_not_read_for_ever(void **state)
+{
+	(void)state;
+	pair_open_recv(&pair, 1);
+	endless = true;
+	assert_true(drain_start(pair.recv));
+	pair_close(&pair);
+	endless = false;
+	assert_in_range(endless_bytes, 1, PATIENCE - 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -563,6 +610,8 @@ int main(void)
 		TEST(test_numbers_and_ring_go_round),
 		TEST(test_control_frames_that_cannot_be_right_are_refused),
 		TEST(test_acks_of_what_is_not_out_are_refused),
+		TEST(test_a_turn_ends_although_frames_keep_coming),
+		TEST(test_a_closed_receiver_does_not_read_for_ever),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

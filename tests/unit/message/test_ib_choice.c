@@ -234,6 +234,26 @@ static void test_who_is_suspect_holds_up_nobody(void **state)
 	expect_frames(0, 1, 1);
 }
 
+/* A checksum may be what the ring has no room for: a small message is copied in full, or waits. */
+static void test_a_small_message_that_does_not_fit_waits(void **state)
+{
+	const size_t fits = 11, does_not = 12; /* in one unit of the ring, with the checksum */
+	struct anynet_request *req;
+
+	(void)state;
+	comm->checksum = true;
+	send_messages(1, fits);
+	for (uint32_t used = 2 * REPLAY_ALIGN; used < to_send(comm)->ring.bytes;
+	     used += 2 * REPLAY_ALIGN)
+		send_messages(1, does_not);
+	assert_int_equal(to_send(comm)->ring.bytes - to_send(comm)->ring.head, REPLAY_ALIGN);
+	assert_int_equal(anynet_isend(comm, &(struct anynet_send){ data, does_not, 0, NULL, NULL },
+				      &req),
+			 0);
+	assert_null(req);
+	send_messages(1, fits);
+}
+
 /* A message that has been handed to a path in full, and its frame there. */
 static struct anynet_request *send_one(struct frame_id *id)
 {
@@ -261,6 +281,33 @@ static bool is_done(struct anynet_request *req)
 }
 
 /* Its message has been acknowledged over another path, and the next one has its slot. */
+/* More frames than 16 bits count went over TCP, where only an acknowledgement says that they have arrived. */
+static void test_many_frames_are_not_taken_for_few(void **state)
+{
+	const size_t frames = UINT16_MAX + 2, frame_bytes = ANYNET_PART_ALIGN;
+	struct anynet_request *req;
+	struct frame_id id;
+
+	(void)state;
+	comm->spread = true;
+	to_send(comm)->limits.chunk = frame_bytes;
+	for (int i = 0; i < STREAMS; i++)
+		takers[i].full = true;
+	for (int i = 1; i < STREAMS; i++)
+		comm->streams[i]->state = STREAM_SUSPECT;
+	assert_int_equal(anynet_isend(comm,
+				      &(struct anynet_send){ data, frames * frame_bytes, 0, &mr,
+							     NULL },
+				      &req),
+			 0);
+	for (size_t i = 0; i < frames; i++) {
+		assert_true(send_next(to_send(comm), comm->streams[0], &id));
+		send_written(to_send(comm), &id);
+	}
+	send_arrived(to_send(comm), &id);
+	assert_false(is_done(req));
+}
+
 static void test_a_frame_that_arrives_late_counts_for_its_own_message(void **state)
 {
 	struct anynet_wire_frame ack = { .type = ANYNET_FRAME_ACK };
@@ -297,6 +344,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_nothing_goes_as_long_as_nobody_knows, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_who_has_no_room_holds_up_nobody, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_a_small_message_that_does_not_fit_waits, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_many_frames_are_not_taken_for_few, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_who_is_suspect_holds_up_nobody, setup,
 						teardown),

@@ -261,6 +261,89 @@ static void test_no_cts_while_a_frame_comes_in_aside(void **state)
 	assert_memory_equal(in, pair_out, sizeof(in));
 }
 
+/* The chunk behind has come first, aside: it goes to the buffer as well, and the first one straight there. */
+static void test_what_came_aside_is_kept_wherever_it_lies(void **state)
+{
+	enum {
+		CHUNK = 3000
+	};
+	struct anynet_wire_frame frame = frame_data(0, 2, ANYNET_FLAG_MULTI, CHUNK);
+	struct anynet_request *other, *req;
+	struct anynet_wire_cts cts;
+	uint8_t in[2 * CHUNK];
+	char none[4];
+
+	(void)state;
+	pair_open_recv(&pair, 2);
+	other = pair_irecv(&pair, none, sizeof(none), 1);
+	frame.size = sizeof(in);
+	frame.offset = CHUNK;
+	frame_put(pair.fds[0], &frame, pair_out + CHUNK);
+	pair_idle(other);
+	memset(in, 0xee, sizeof(in));
+	req = pair_irecv(&pair, in, sizeof(in), 2);
+	recv_cts_of((struct recv_comm *)pair.recv, 0, &cts);
+	frame.offset = 0;
+	frame_put(pair.fds[1], &frame, pair_out);
+	pair_finish(&req, 1, NULL);
+	assert_memory_equal(in, pair_out, sizeof(in));
+}
+
+/* There is no room aside for message 1, so that it stays in its stream: until message 0, whose receive was posted
+ * meanwhile, has come in full. Else nothing behind it would ever come. */
+static void test_a_message_goes_aside_when_another_has_left(void **state)
+{
+	enum {
+		HALF = 100
+	};
+	struct anynet_wire_frame first = frame_data(0, 2, ANYNET_FLAG_MULTI, 2 * HALF),
+				 second = frame_data(1, 3, ANYNET_FLAG_MULTI, HALF),
+				 third = frame_data(2, 1, ANYNET_FLAG_MULTI, 4);
+	struct anynet_request *other, *req;
+	char in[2 * HALF], word[4];
+
+	(void)state;
+	pair_open_recv(&pair, 2);
+	other = pair_irecv(&pair, word, sizeof(word), 1);
+	frame_put(pair.fds[0], &first, NULL);
+	assert_int_equal(send(pair.fds[0], pair_out, HALF, 0), HALF);
+	pair_idle(other);
+	second.size = 64u << 20; /* all that may lie aside, unless it lies there alone */
+	frame_put(pair.fds[1], &second, pair_out);
+	pair_idle(other);
+	req = pair_irecv(&pair, in, sizeof(in), 2);
+	pair_idle(other);
+	assert_int_equal(send(pair.fds[0], pair_out + HALF, HALF, 0), HALF);
+	frame_put(pair.fds[0], &third, "word");
+	pair_finish((struct anynet_request *[]){ req, other }, 2, NULL);
+	assert_memory_equal(in, pair_out, sizeof(in));
+	assert_memory_equal(word, "word", sizeof(word));
+}
+
+/* Receives are numbered modulo 2^32: the first that is not cleared unasked stays near those in use, however many
+ * groups follow it. */
+static void test_numbers_of_receives_stay_together(void **state)
+{
+	const struct recv_comm *comm;
+	static const int tags[] = { 1, 2 };
+	char in[3][2][16];
+
+	(void)state;
+	pair_open(&pair, 1);
+	comm = (const struct recv_comm *)pair.recv;
+	pair_finish((struct anynet_request *[]){ pair_irecv(&pair, in[0][0], 16, 1),
+						 pair_isend(&pair, "x", 1, 1) },
+		    2, NULL);
+	for (int i = 0; i < 3; i++)
+		pair_finish((struct anynet_request *[]){ irecv_group(2, in[i], tags),
+							 pair_isend(&pair, "x", 1, 1),
+							 pair_isend(&pair, "y", 1, 2) },
+			    3, (int[4]){ 0 });
+	assert_int_equal(comm->posted.all, 4);
+	assert_int_equal(comm->posted.oldest, 4);
+	assert_int_equal(comm->posted.clearable, 4);
+}
+
 /* The peer counts the same bytes twice: what it has not sent must not be what was in our memory before, which
  * AddressSanitizer fills. */
 static void test_bytes_that_were_never_sent_are_zeros(void **state)
@@ -315,6 +398,9 @@ int main(void)
 		TEST(test_frames_arrive_in_any_pieces),
 		TEST(test_no_more_receives_are_taken_than_there_are_requests),
 		TEST(test_no_cts_while_a_frame_comes_in_aside),
+		TEST(test_what_came_aside_is_kept_wherever_it_lies),
+		TEST(test_a_message_goes_aside_when_another_has_left),
+		TEST(test_numbers_of_receives_stay_together),
 		TEST(test_bytes_that_were_never_sent_are_zeros),
 	};
 

@@ -67,6 +67,22 @@ static void test_a_sender_stays_until_all_is_read(void **state)
 	expect_end(1);
 }
 
+/* A turn ends after a bounded amount: what is sent once more may be out and BYE not yet. */
+static void test_a_stream_is_not_shut_before_bye_is_out(void **state)
+{
+	struct anynet_stream *stream;
+
+	(void)state;
+	pair_open_send(&pair, 1);
+	stream = pair.send->streams[0];
+	send_bye(pair.send);
+	assert_int_equal(stream->ops->drain(stream), -EAGAIN);
+	assert_int_equal(comm_transmit(pair.send), 0);
+	pair_expect(&pair, 0, ANYNET_FRAME_BYE, 0);
+	assert_int_equal(stream->ops->drain(stream), 0);
+	expect_end(0);
+}
+
 /* Sends were reported done, and nobody has them yet. */
 static void stays_for_its_stream(bool broke_before)
 {
@@ -363,6 +379,7 @@ int main(void)
 #define TEST(name) \
 	cmocka_unit_test_prestate_setup_teardown(name, pair_setup_recovery, teardown, &pair)
 		TEST(test_a_sender_stays_until_all_is_read),
+		TEST(test_a_stream_is_not_shut_before_bye_is_out),
 		TEST(test_a_sender_whose_stream_broke_stays_until_it_is_back),
 		TEST(test_a_sender_that_owes_nothing_does_not_wait_for_its_stream),
 		TEST(test_a_sender_stays_for_ready),

@@ -17,6 +17,9 @@
 #include "wire/checksum.h"
 
 #define HEADER_BYTES sizeof(struct anynet_wire_frame)
+#define CONTROL_READS  \
+	(TCP_RX_TURN / \
+	 TCP_CONTROL_BYTES) /* in a turn: more than an honest peer ever has under way */
 
 static uint32_t staged(const struct tcp_stream *stream)
 {
@@ -58,13 +61,19 @@ static size_t read_ahead(const struct tcp_stream *stream, size_t direct, size_t 
 	return room;
 }
 
+/* Is payload for GPU memory in the staging buffer? Then no bounce was free for it. */
+static bool waits_for_bounce(const struct tcp_stream *stream)
+{
+	return stream->rx.open && stream->rx.on_gpu && stream->rx.left && staged(stream);
+}
+
 /* Is payload for GPU memory missing, and no bounce free for it? */
 static bool starved(struct tcp_stream *stream)
 {
 	size_t room;
 
-	return stream->rx.open && stream->rx.on_gpu && stream->rx.left &&
-	       (staged(stream) || !tcp_gpu_room(stream, &room));
+	return waits_for_bounce(stream) || (stream->rx.open && stream->rx.on_gpu &&
+					    stream->rx.left && !tcp_gpu_room(stream, &room));
 }
 
 /* Destination of the payload that is read straight from the socket: its place, or a bounce. */
@@ -296,14 +305,15 @@ void tcp_receive_severed(struct tcp_stream *stream)
 }
 
 /* The socket is empty, so the stream waits for an epoll event. It stays readable without an epoll set, while it holds
- * bounces (they have no event), and after the peer's end is shut. */
+ * bounces or waits for one (they have no event), and after the peer's end is shut. */
 static void wait_readable(struct tcp_stream *stream)
 {
 	struct anynet_stream *base = &stream->base;
 
 	if (anynet_unlikely(stream->gpu))
 		tcp_gpu_wait(stream);
-	base->readable = base->comm->epfd < 0 || base->ended || tcp_gpu_is_busy(stream);
+	base->readable = base->comm->epfd < 0 || base->ended || tcp_gpu_is_busy(stream) ||
+			 waits_for_bounce(stream);
 }
 
 static int receive_data(struct anynet_stream *base)
@@ -394,7 +404,9 @@ int tcp_receive_control(struct anynet_stream *base)
 
 	if (stream->zerocopy.sent != stream->zerocopy.done)
 		tcp_zerocopy_reap(stream);
-	while (!drained) {
+	for (unsigned reads = 0; !drained; reads++) {
+		if (reads == CONTROL_READS)
+			return 0;
 		ret = read_some(stream, &drained);
 		if (ret)
 			break;

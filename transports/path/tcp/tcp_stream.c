@@ -19,15 +19,20 @@ static size_t tcp_backlog(struct anynet_stream *base)
 	return unsent < 0 ? 0 : (size_t)unsent;
 }
 
-/* Discards unread data. 0 at its end or at the end of the connection, or -errno if the connection has broken. */
+/* Discards unread data, a bounded amount. 0 at its end or at the end of the connection; -EAGAIN: there may be more; or
+ * -errno if the connection has broken. */
 static int read_away(int fd)
 {
 	uint8_t scratch[4096];
+	size_t bytes = 0;
 	ssize_t n;
 
-	do
+	do {
 		n = recv(fd, scratch, sizeof(scratch), MSG_DONTWAIT);
-	while (n > 0 || (n < 0 && errno == EINTR));
+		bytes += n > 0 ? (size_t)n : 0;
+	} while ((n > 0 && bytes < TCP_RX_TURN) || (n < 0 && errno == EINTR));
+	if (n > 0)
+		return -EAGAIN;
 	return !n || errno == EAGAIN ? 0 : -errno;
 }
 
@@ -38,13 +43,14 @@ static int tcp_drain(struct anynet_stream *base)
 	struct tcp_stream *stream = to_tcp(base);
 	int ret;
 
-	if (stream->log.next != stream->log.end || stream->control.bytes != stream->control.gone)
+	if (base->bye.due || stream->log.next != stream->log.end ||
+	    stream->control.bytes != stream->control.gone)
 		return stream->control.broken ? -EPIPE : -EAGAIN; /* the comm's turns send it */
 	if (!stream->shut && shutdown(base->fd, SHUT_WR))
 		return -errno;
 	stream->shut = true;
 	ret = base->comm->is_send ? base->ops->receive(base) : read_away(base->fd);
-	if (ret && ret != -EAGAIN)
+	if (ret)
 		return ret;
 	return socket_unsent(base->fd) ? -EAGAIN : 0;
 }

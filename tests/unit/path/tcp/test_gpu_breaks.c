@@ -226,6 +226,38 @@ static void test_copies_under_way_are_waited_for(void **state)
 	assert_true(fake_gpu_waits() > 0);
 }
 
+/* Its bytes have been read, so the socket reports nothing more: it goes on when there is a bounce again. */
+static void test_what_has_been_read_waits_for_a_bounce_only(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(0, 0, 0, sizes[1]);
+	struct anynet_request *req;
+	const int tag = 0;
+	void *data = in[1];
+	struct anynet_mr *mr = &to;
+	int bounce;
+
+	(void)state;
+	fake_gpu_start(1, 0);
+	to = (struct anynet_mr){ .gpu = fake_gpu(), .dmabuf.fd = -1 };
+	pair_open_recv(&carrier.pair, 2);
+	assert_int_equal(anynet_irecv(carrier.pair.recv,
+				      &(struct anynet_recv){ .n = 1,
+							     .data = &data,
+							     .bytes = &sizes[1],
+							     .tags = &tag,
+							     .mrs = &mr },
+				      &req),
+			 0);
+	bounce = gpu_bounce_take(fake_gpu());
+	assert_true(bounce >= 0);
+	frame_put(carrier.pair.fds[1], &frame, pair_out);
+	pair_idle(req);
+	gpu_bounce_give(fake_gpu(), bounce);
+	pair_finish(&req, 1, NULL);
+	assert_memory_equal(in[1], pair_out, sizes[1]);
+	pair_close(&carrier.pair);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -235,6 +267,7 @@ int main(void)
 		T(test_streams_share_few_bounces),
 		T(test_a_stream_that_is_held_up_keeps_no_bounce_that_others_want),
 		T(test_copies_under_way_are_waited_for),
+		T(test_what_has_been_read_waits_for_a_bounce_only),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
