@@ -36,6 +36,7 @@ struct ib_nic {
 	/* The device has failed as a whole, what was made of it is of no use. Set by ib_events.c. */
 	_Atomic bool failed;
 	_Atomic bool stale;               /* `state` is to be read again */
+	_Atomic unsigned downs;           /* events that the port is down */
 	_Atomic(struct ib_flush *) flush; /* NULL: nothing of a GPU has been registered on it */
 
 	pthread_mutex_t lock; /* of `state`, which ib_nic_refresh renews */
