@@ -52,7 +52,8 @@ bool ib_nic_on_offer(void);
 struct ib_nic *ib_nic_open(const struct anynet_device *dev, bool *is_new, char *why,
 			   size_t why_bytes);
 
-/* Number `i` of those that are open, in the order of opening; NULL = there are no more. Any thread. */
+/* Number `i` of those that are open, in the order of opening; NULL = there are no more. Any thread; takes no lock, because
+ * the background thread calls it and must not wait for a driver. */
 struct ib_nic *ib_nic_opened(int i);
 
 /* Read state, LID, MTU and GIDs again. Any thread. 0 or an error of ib_port_read; with -EIO what was
