@@ -12,7 +12,8 @@
 
 #include "device/sysfs.h"
 
-#define ENTRIES_MAX 1024 /* of a port's table that are looked at */
+/* Of a port's table that a queue pair can name: sgid_index has 8 bits. */
+#define ENTRIES_MAX (UINT8_MAX + 1)
 
 /* For those that are set, of all ports of a device. The kernel is told in 16 bits how many bytes there are:
  * libibverbs (rdma-core 44) fails with EINVAL if there are more, without asking it. */
@@ -116,6 +117,8 @@ static int read_at_once(const struct verbs_port *port, struct gid_table *table)
 		struct gid *gid;
 
 		if (entry->port_num != port->number || gid_is_zero(&entry->gid))
+			continue;
+		if (entry->gid_index >= ENTRIES_MAX)
 			continue;
 		gid = add(table, &entry->gid, (int)entry->gid_index);
 		if (!gid)
