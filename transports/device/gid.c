@@ -12,7 +12,8 @@
 
 #include "device/sysfs.h"
 
-#define ENTRIES_MAX 1024 /* max entries of a port's table that are read */
+/* Entries of a port's table that a queue pair can name: sgid_index has 8 bits. */
+#define ENTRIES_MAX (UINT8_MAX + 1)
 
 /* Max entries of all ports of a device. libibverbs passes their size in bytes to the kernel in 16 bits and fails with
  * EINVAL if it is larger (rdma-core 44). */
@@ -116,6 +117,8 @@ static int read_at_once(const struct verbs_port *port, struct gid_table *table)
 		struct gid *gid;
 
 		if (entry->port_num != port->number || gid_is_zero(&entry->gid))
+			continue;
+		if (entry->gid_index >= ENTRIES_MAX)
 			continue;
 		gid = add(table, &entry->gid, (int)entry->gid_index);
 		if (!gid)

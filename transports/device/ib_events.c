@@ -99,10 +99,12 @@ static bool port_changed(struct ib_nic *nic, const struct ibv_async_event *event
 
 	if (event->element.port_num != nic->port)
 		return false;
-	if (lost)
+	if (lost) {
+		atomic_fetch_add(&nic->downs, 1);
 		set_port(nic, true);
-	else
+	} else {
 		atomic_store(&nic->stale, true);
+	}
 	return lost;
 }
 
@@ -122,9 +124,15 @@ bool ib_events_settle(void)
 	struct ib_nic *nic;
 
 	for (int i = 0; (nic = ib_nic_opened(i)); i++) {
+		unsigned downs;
+
 		if (atomic_load(&nic->failed) || !atomic_exchange(&nic->stale, false))
 			continue;
+		downs = atomic_load(&nic->downs);
 		set_port(nic, ib_nic_refresh(nic) == -ENETDOWN);
+		/* It may have been read before it went down. */
+		if (atomic_load(&nic->downs) != downs)
+			set_port(nic, true);
 		changed = true;
 	}
 	return changed;

@@ -10,7 +10,7 @@
 #include "base/libc_text.h"
 #include "device/sysfs.h"
 
-/* The probe sets the offers. The lock protects `opened` and is held while a device is being opened. */
+/* The probe sets the offers. The lock is for adding to `opened`, and is held while a device is being opened. */
 static struct {
 	const struct anynet_config *cfg;
 	struct verbs verbs, direct; /* direct: for Data Direct engines */
@@ -23,7 +23,7 @@ static struct {
 	int offer_count;
 	pthread_mutex_t lock;
 	struct ib_nic *opened[ANYNET_DEVICES_MAX];
-	int opened_count;
+	_Atomic int opened_count;
 } nics = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 void ib_nic_offer_start(const struct anynet_config *cfg, struct verbs *verbs)
@@ -184,8 +184,10 @@ struct ib_nic *ib_nic_open(const struct anynet_device *dev, bool *is_new, char *
 	nic = find_opened(offer);
 	if (!nic && nics.opened_count < ANYNET_DEVICES_MAX) {
 		nic = open_nic(dev, offer, why, why_bytes);
-		if (nic)
-			nics.opened[nics.opened_count++] = nic;
+		if (nic) {
+			nics.opened[nics.opened_count] = nic;
+			nics.opened_count++; /* only now ib_nic_opened finds it */
+		}
 		*is_new = nic;
 	}
 	pthread_mutex_unlock(&nics.lock);
@@ -194,12 +196,7 @@ struct ib_nic *ib_nic_open(const struct anynet_device *dev, bool *is_new, char *
 
 struct ib_nic *ib_nic_opened(int i)
 {
-	struct ib_nic *nic;
-
-	pthread_mutex_lock(&nics.lock);
-	nic = i < nics.opened_count ? nics.opened[i] : NULL;
-	pthread_mutex_unlock(&nics.lock);
-	return nic;
+	return i < nics.opened_count ? nics.opened[i] : NULL;
 }
 
 int ib_nic_refresh(struct ib_nic *nic)

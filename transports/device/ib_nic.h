@@ -33,6 +33,7 @@ struct ib_nic {
 	bool data_direct;    /* `verbs` registers dma-bufs for the Data Direct engine */
 	_Atomic bool failed; /* the whole device has failed, with everything created on it; set by ib_events.c */
 	_Atomic bool stale;  /* `state` is out of date: ib_events_settle reads it again */
+	_Atomic unsigned downs; /* events that report the port down */
 	_Atomic(struct ib_flush *) flush; /* NULL = no GPU memory has been registered on it */
 
 	pthread_mutex_t lock; /* protects `state` */
@@ -48,7 +49,8 @@ bool ib_nic_on_offer(void);
 struct ib_nic *ib_nic_open(const struct anynet_device *dev, bool *is_new, char *why,
 			   size_t why_bytes);
 
-/* Nic number `i` in the order of opening, failed ones included; NULL = there are no more. Any thread. */
+/* Nic number `i` in the order of opening, failed ones included; NULL = there are no more. Any thread. Takes no lock: the
+ * background thread calls it and must not wait for a driver. */
 struct ib_nic *ib_nic_opened(int i);
 
 /* Reads state, LID, MTU and GIDs again. Returns as ib_port_read; with -EIO nic->state is unchanged. Any thread. */

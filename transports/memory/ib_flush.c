@@ -184,9 +184,11 @@ static void take_completions(const struct ib_nic *nic, struct ib_flush *flush)
 		broke(nic, flush, n);
 }
 
-static bool is_ready(const struct ib_flush *flush)
+/* A device that has failed need not tell what became of its requests. */
+static bool is_ready(const struct ib_nic *nic, const struct ib_flush *flush)
 {
-	return atomic_load_explicit(&flush->state, memory_order_relaxed) == FLUSH_READY;
+	return atomic_load_explicit(&flush->state, memory_order_relaxed) == FLUSH_READY &&
+	       !atomic_load_explicit(&nic->failed, memory_order_relaxed);
 }
 
 int ib_flush_post(struct ib_nic *nic, const void *addr, uint32_t rkey, uint64_t *ticket)
@@ -198,11 +200,11 @@ int ib_flush_post(struct ib_nic *nic, const void *addr, uint32_t rkey, uint64_t 
 		return -EIO;
 	if (!try_enter(flush))
 		return -EAGAIN;
-	if (is_ready(flush) && flush->posted - flush->done == IB_SELF_DEPTH)
+	if (is_ready(nic, flush) && flush->posted - flush->done == IB_SELF_DEPTH)
 		take_completions(nic, flush);
-	if (is_ready(flush) && flush->posted - flush->done == IB_SELF_DEPTH) {
+	if (is_ready(nic, flush) && flush->posted - flush->done == IB_SELF_DEPTH) {
 		ret = -EAGAIN;
-	} else if (is_ready(flush)) {
+	} else if (is_ready(nic, flush)) {
 		ret = ib_self_post(&flush->self, IBV_WR_RDMA_READ, flush->landing, 1,
 				   (uintptr_t)addr, rkey);
 		if (ret)
@@ -219,11 +221,11 @@ static int look(const struct ib_nic *nic, struct ib_flush *flush, uint64_t ticke
 {
 	uint64_t number = ticket & (((uint64_t)1 << TICKET_BITS) - 1);
 
-	if (!is_ready(flush) || flush->generation != ticket >> TICKET_BITS)
+	if (!is_ready(nic, flush) || flush->generation != ticket >> TICKET_BITS)
 		return -EIO;
 	if (flush->done < number)
 		take_completions(nic, flush);
-	return is_ready(flush) ? flush->done >= number : -EIO;
+	return is_ready(nic, flush) ? flush->done >= number : -EIO;
 }
 
 int ib_flush_done(struct ib_nic *nic, uint64_t ticket)

@@ -120,6 +120,25 @@ static void test_a_new_library_tells_all_in_one_call(void **state)
 	assert_int_equal(queries, 0);
 }
 
+/* Verbs take a GID's index in 8 bits: entry 256 would be entry 0, another address. */
+static void test_gids_that_no_queue_pair_can_name_are_left_out(void **state)
+{
+	const int length = attr.gid_tbl_len;
+
+	(void)state;
+	attr.gid_tbl_len = 1024;
+	for (int is_old = 0; is_old < 2; is_old++) {
+		port.verbs = is_old ? &old_verbs : &new_verbs;
+		entry_count = 0;
+		make_entry(1, 255, "::ffff:10.0.0.1", IBV_GID_TYPE_ROCE_V2, 4);
+		make_entry(1, 256, "::ffff:10.0.0.2", IBV_GID_TYPE_ROCE_V2, 4);
+		assert_int_equal(gid_table_read(&port, &attr, "/nowhere", &table), 0);
+		assert_int_equal(table.count, 1);
+		assert_int_equal(table.gids[0].index, 255);
+	}
+	attr.gid_tbl_len = length;
+}
+
 static void test_an_old_library_is_helped_by_sysfs(void **state)
 {
 	(void)state;
@@ -233,6 +252,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_a_new_library_tells_all_in_one_call, setup,
 						tree_remove),
+		cmocka_unit_test_setup_teardown(test_gids_that_no_queue_pair_can_name_are_left_out,
+						setup, tree_remove),
 		cmocka_unit_test_setup_teardown(test_an_old_library_is_helped_by_sysfs, setup,
 						tree_remove),
 		cmocka_unit_test_setup_teardown(

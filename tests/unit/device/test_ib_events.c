@@ -66,6 +66,32 @@ static void test_a_port_is_down_until_it_is_up(void **state)
 	assert_false(ib_events_stale());
 }
 
+/* The port goes down after it has been read, and before that counts. */
+static int query_port_that_fails(struct ibv_context *context, uint8_t port,
+				 struct ibv_port_attr *attr)
+{
+	int ret = stub.query_port(context, port, attr);
+
+	stub_port_event(1, IBV_EVENT_PORT_ERR);
+	assert_true(ib_events_read());
+	return ret;
+}
+
+static void test_an_event_is_newer_than_what_was_read_before_it(void **state)
+{
+	(void)state;
+	stub_port_event(1, IBV_EVENT_PORT_ACTIVE);
+	ib_events_read();
+	verbs.query_port = query_port_that_fails;
+	assert_true(ib_events_settle());
+	assert_true(carrier_port_is_down(&local_dev));
+	verbs.query_port = stub.query_port;
+	stub_port_event(1, IBV_EVENT_PORT_ACTIVE);
+	ib_events_read();
+	assert_true(ib_events_settle());
+	assert_false(carrier_port_is_down(&local_dev));
+}
+
 static void test_one_port_is_not_the_other(void **state)
 {
 	(void)state;
@@ -158,6 +184,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(test_a_port_is_down_until_it_is_up),
+		T(test_an_event_is_newer_than_what_was_read_before_it),
 		T(test_one_port_is_not_the_other),
 		T(test_a_queue_pair_fails_alone),
 		T(test_every_event_is_acknowledged),

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <arpa/inet.h>
@@ -24,6 +25,9 @@
 #include "transports/device/ib_events.h"
 #include "transports/device/ib_nic.h"
 #include "unit/environment.h"
+
+#define HELD_S \
+	2 /* a background thread that waits for a driver gets on after this, and the test fails */
 
 #define ETH_UP   "; port gid=3,127.0.0.1,v2,lo"
 #define ETH_DOWN "; port state=down gid=3,127.0.0.1,v2,lo"
@@ -239,6 +243,46 @@ static void test_threads_get_the_same_nic(void **state)
 	assert_non_null(nics[0]);
 }
 
+/* --- while a driver takes its time to open a device --- */
+
+static bool watched,
+	went_on; /* once: another thread looks at the ports meanwhile; that did not wait */
+
+static void *look_at_ports(void *arg)
+{
+	ib_events_stale();
+	return arg;
+}
+
+__typeof__(ib_port_read) __real_ib_port_read, __wrap_ib_port_read;
+
+int __wrap_ib_port_read(const struct anynet_config *config, const struct verbs_port *port,
+			const char *sysfs, struct ib_port *state, char *reason, size_t bytes)
+{
+	struct timespec until;
+	pthread_t thread;
+
+	if (watched) {
+		watched = false;
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_sec += HELD_S;
+		assert_int_equal(pthread_create(&thread, NULL, look_at_ports, NULL), 0);
+		went_on = !pthread_timedjoin_np(thread, NULL, &until);
+	}
+	return __real_ib_port_read(config, port, sysfs, state, reason, bytes);
+}
+
+static void test_the_background_thread_goes_on_while_a_device_is_opened(void **state)
+{
+	(void)state;
+	offer("device k" ETH_UP ETH_UP);
+	assert_non_null(ib_events_open(&probe.devices[0], why, sizeof(why)));
+	watched = true;
+	assert_non_null(ib_events_open(&probe.devices[1], why, sizeof(why)));
+	assert_false(watched);
+	assert_true(went_on);
+}
+
 /* A process for each test: NICs stay open, and the fake describes other devices only when none is. */
 static int run_apart(const struct CMUnitTest *test)
 {
@@ -262,6 +306,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_refreshing_tells_what_became_of_the_port),
 		cmocka_unit_test(test_a_gid_is_chosen_for_a_peer),
 		cmocka_unit_test(test_threads_get_the_same_nic),
+		cmocka_unit_test(test_the_background_thread_goes_on_while_a_device_is_opened),
 	};
 
 	if (argc != 2) {

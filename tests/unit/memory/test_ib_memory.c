@@ -191,6 +191,24 @@ static void test_a_flush_ends_with_its_queue_pair(void **state)
 	ib_memory_release(&mr);
 }
 
+/* It tells of no request any more, not even that it has failed. CUDA does it then. */
+static void test_a_flush_ends_with_its_device(void **state)
+{
+	struct anynet_mr mr = { .range = { .addr = data, .bytes = sizeof(data) }, .dmabuf.fd = -1 };
+	uint64_t old, fresh;
+
+	(void)state;
+	ib_note_posted();
+	old = post_flush(nics[0], &mr);
+	atomic_store(&nics[0]->failed, true);
+	assert_int_equal(ib_flush_done(nics[0], old), -EIO);
+	assert_int_equal(ib_flush_post(nics[0], data, mr.ib[0]->rkey, &fresh), -EIO);
+	atomic_store(&nics[0]->failed, false);
+	complete(ib_posted[0].qp, IBV_WC_SUCCESS);
+	assert_int_equal(ib_flush_done(nics[0], old), 1);
+	ib_memory_release(&mr);
+}
+
 static void test_every_nic_that_has_written_is_asked(void **state)
 {
 	struct anynet_mr mr = { .range = { .addr = data, .bytes = sizeof(data) }, .dmabuf.fd = -1 },
@@ -230,6 +248,7 @@ int main(void)
 		T(test_of_two_threads_that_register_the_same_neither_leaks),
 		T(test_a_flush_is_done_when_its_own_read_is),
 		T(test_a_flush_ends_with_its_queue_pair),
+		T(test_a_flush_ends_with_its_device),
 		T(test_every_nic_that_has_written_is_asked),
 	};
 

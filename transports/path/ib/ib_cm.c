@@ -318,13 +318,18 @@ int ib_cm_connect(struct ib_qp *qp, const struct anynet_wire_cm *wire)
  * rejects this one, and the CM has failed. The lock is not held in destroy_id, which waits for event handlers. */
 static void begin_again(struct ib_cm *end)
 {
-	struct rdma_cm_id *old;
+	struct rdma_cm_id *old = NULL;
 	int ret;
 
 	pthread_mutex_lock(&end->lock);
-	old = end->id;
-	end->id = NULL;
+	/* Else another thread has just read the answer. */
+	if (atomic_load(&end->state) == IB_CM_WAITS) {
+		old = end->id;
+		end->id = NULL;
+	}
 	pthread_mutex_unlock(&end->lock);
+	if (!old)
+		return;
 	cm.lib.destroy_id(old);
 	pthread_mutex_lock(&end->lock);
 	ret = begin(end);

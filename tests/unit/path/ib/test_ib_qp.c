@@ -11,9 +11,11 @@
 #include <nccl_net/util.h>
 
 #include "support/capture.h"
+#include "transports/path/ib/ib_cm.h"
 #include "unit/ib_ends.h"
 
 #define ROCE_V2 3 /* anynet_wire_qp.kind */
+#define LATE_MS 1000
 
 static struct ib_nic *nic;
 static const struct verbs *stub;
@@ -225,12 +227,20 @@ static void test_what_came_before_a_link_was_left_is_there(void **state)
 
 /* A clock that tells another millisecond each time, and a queue pair that takes some of them for each receive. */
 static bool ticking;
+static bool answers; /* once: the RDMA CM's peer answers, and it is LATE_MS later */
 uint64_t __real_os_now_ms(void);
 uint64_t __wrap_os_now_ms(void);
 uint64_t __wrap_os_now_ms(void)
 {
 	static uint64_t now = 1000;
 
+	if (answers) {
+		answers = false;
+		assert_true(
+			stub_cm_event(RDMA_CM_EVENT_ADDR_RESOLVED)); /* the next one: an answer */
+		ib_cm_read(true);
+		return __real_os_now_ms() + LATE_MS;
+	}
 	return ticking ? ++now : __real_os_now_ms();
 }
 
@@ -538,6 +548,32 @@ static void test_a_path_of_another_port_is_not_taken(void **state)
 	assert_non_null(strstr(why, "the route to the peer uses another port"));
 }
 
+/* When its request would be repeated, another thread takes the answer. */
+static void test_an_answer_that_comes_with_the_repetition_counts(void **state)
+{
+	struct anynet_wire_hello welcome = ib_peer(false), hello = { .type = ANYNET_HELLO };
+	char why[160] = "";
+
+	(void)state;
+	local_cfg.ib_cm = true;
+	hello.cm.wanted = 1;
+	welcome.cm.addr = (struct anynet_wire_addr){ .family = 4, .port = 9000 };
+	stub_cm_qpn = PEER_QPN;
+	qp = ib_qp_offer(&local_dev, -1, &hello, why, sizeof(why));
+	assert_non_null(qp);
+	assert_int_equal(ib_qp_join(qp, &welcome), -EINPROGRESS);
+	for (int i = 0; i < 2; i++) { /* address, route */
+		assert_true(stub_cm_event(RDMA_CM_EVENT_ADDR_RESOLVED));
+		assert_int_equal(ib_qp_joined(qp, why, sizeof(why)), -EAGAIN);
+	}
+	answers = true;
+	assert_int_equal(ib_qp_joined(qp, why, sizeof(why)), -EAGAIN);
+	assert_false(answers);
+	assert_false(stub_cm_event(RDMA_CM_EVENT_ADDR_RESOLVED)); /* nothing has been asked again */
+	assert_int_equal(ib_qp_joined(qp, why, sizeof(why)), 0);
+	assert_int_equal(qp->state, IB_QP_JOINED);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -565,6 +601,7 @@ int main(void)
 		T(test_a_receiver_is_sure_when_something_comes),
 		T(test_how_it_breaks_is_told),
 		T(test_a_path_of_another_port_is_not_taken),
+		T(test_an_answer_that_comes_with_the_repetition_counts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
