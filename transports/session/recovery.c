@@ -314,7 +314,7 @@ static void peer_has_ended(struct anynet_comm *comm, struct anynet_stream *strea
 static void step_stream(struct anynet_comm *comm, struct anynet_stream *stream,
 			struct redial *redial, uint64_t now)
 {
-	if (redial->epoch < stream->epoch)
+	if ((int32_t)(redial->epoch - stream->epoch) < 0) /* modulo 2^32 */
 		redial->epoch = stream->epoch;
 	if (redial_step(comm, stream, redial, now))
 		return;

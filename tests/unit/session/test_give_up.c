@@ -389,6 +389,24 @@ static void test_what_is_stale_is_tried_with_a_larger_epoch(void **state)
 	assert_true(test.hello.epoch > epoch + 1); /* by as many as may have been lost */
 }
 
+/* Epochs are numbers modulo 2^32: the receiver has seen the larger one, and what comes after it is behind 0. */
+static void test_epochs_go_on_behind_the_largest(void **state)
+{
+	uint32_t epoch;
+
+	(void)state;
+	test.network = ANSWERED;
+	open_send();
+	test.comm->streams[0]->epoch = UINT32_MAX;
+	cut();
+	hear(ANYNET_KIND_RESUME);
+	epoch = test.hello.epoch;
+	assert_in_range(epoch, 0, 1);
+	answer(ANYNET_STATUS_STALE);
+	hear(ANYNET_KIND_RESUME);
+	assert_in_range(test.hello.epoch, epoch + 2, 100);
+}
+
 static void test_other_refusals_are_no_end(void **state)
 {
 	static const enum anynet_hello_status status[] = { ANYNET_STATUS_AUTH, ANYNET_STATUS_BUSY,
@@ -669,6 +687,7 @@ int main(void)
 		TEST(test_a_peer_that_has_ended_it_says_so),
 		TEST(test_its_last_words_count),
 		TEST(test_what_is_stale_is_tried_with_a_larger_epoch),
+		TEST(test_epochs_go_on_behind_the_largest),
 		TEST(test_other_refusals_are_no_end),
 		TEST(test_a_way_home_is_not_lost_with_the_old_connection),
 		TEST(test_a_hello_that_is_out_is_waited_for),
