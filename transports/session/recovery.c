@@ -301,11 +301,11 @@ static void peer_has_ended(struct anynet_comm *comm, struct anynet_stream *strea
 
 	snprintf(why, sizeof(why), "the peer has ended this connection: %.100s",
 		 redial->dial.hello->reason[0] ? redial->dial.hello->reason : "see its log");
-	dial_close(&redial->dial);
-	redial->aim = REDIAL_NOTHING;
+	redial_next(redial, now);
 	read_last_words(comm);
-	if (comm_error(comm))
-		return;
+	if (comm->noted || comm_error(comm))
+		return; /* a fault may name the stream: it is settled first, at the end of this turn */
+	redial->aim = REDIAL_NOTHING;
 	comm_end_stream(comm, stream);
 	if (!comm_has_streams(comm))
 		give_up(comm, -ECONNRESET, why, now);

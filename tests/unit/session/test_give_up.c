@@ -373,6 +373,26 @@ static void test_its_last_words_count(void **state)
 	pair_finish(&req, 1, NULL);
 }
 
+/* They break the rules: that is the error, told with the path on which they came, which ends as well. */
+static void test_wrong_last_words_are_the_error(void **state)
+{
+	const struct anynet_wire_frame wrong = { .type = ANYNET_FRAME_ACK,
+						 .slot = ANYNET_WIRE_SLOTS };
+	struct anynet_request *req;
+
+	(void)state;
+	test.network = ANSWERED;
+	req = open_send();
+	while (recv(test.pair.fds[0], pair_in, sizeof(pair_in), MSG_DONTWAIT) > 0)
+		pair_idle(req);
+	frame_put(test.pair.fds[0], &wrong, NULL);
+	recovery_stream(test.comm, test.comm->streams[0], true); /* its path is suspect */
+	hear(ANYNET_KIND_RESUME);
+	answer(ANYNET_STATUS_GONE);
+	pair_fails(req, -EPROTO);
+	warned_of("path 0 of 1");
+}
+
 static void test_what_is_stale_is_tried_with_a_larger_epoch(void **state)
 {
 	uint32_t epoch;
@@ -686,6 +706,7 @@ int main(void)
 		TEST(test_a_slow_peer_is_given_longer_each_time),
 		TEST(test_a_peer_that_has_ended_it_says_so),
 		TEST(test_its_last_words_count),
+		TEST(test_wrong_last_words_are_the_error),
 		TEST(test_what_is_stale_is_tried_with_a_larger_epoch),
 		TEST(test_epochs_go_on_behind_the_largest),
 		TEST(test_other_refusals_are_no_end),

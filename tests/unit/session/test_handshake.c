@@ -2,15 +2,15 @@
 /* Handshakes from outside: who is shut out, when, and what he is told before that. test_accept.c goes on with
  * those who are let in. */
 #include <errno.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <netinet/in.h>
-#include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -40,7 +40,8 @@ static atomic_int flood; /* so many connections from 192.0.2.1 wait in front of 
 
 int accept4(int fd, __SOCKADDR_ARG from, socklen_t *bytes, int flags)
 {
-	struct sockaddr_in stranger = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0xc0000201) };
+	struct sockaddr_in stranger = { .sin_family = AF_INET,
+					.sin_addr.s_addr = htonl(0xc0000201) };
 
 	if (atomic_fetch_sub(&flood, 1) <= 0) {
 		atomic_store(&flood, 0);
