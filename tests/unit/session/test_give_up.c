@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -286,6 +287,30 @@ static void test_it_is_dialled_again_and_again(void **state)
 	assert_false(is_over());
 	assert_in_range(test.longest_pause_ms, PAUSE_MS, PAUSE_MS + STEP_MS);
 	assert_in_range(test.dials, 20000 / (PAUSE_MS + STEP_MS), 20000 / PAUSE_MS + 10);
+}
+
+/* It has its parent's comm, with connections that lead nowhere: a RESUME of its own would take the stream away. */
+static void test_a_forked_child_does_not_dial(void **state)
+{
+	unsigned dials;
+	int status;
+	pid_t child;
+
+	(void)state;
+	local_cfg.recovery_timeout_ms = 60000;
+	test.network = UNREACHABLE;
+	open_send();
+	cut();
+	dials = test.dials;
+	child = fork();
+	if (!child) {
+		pass(1000);
+		_exit(test.dials != dials);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	pass(1000);
+	assert_true(test.dials > dials);
 }
 
 /* A path that is dead must not hold up the next one; a path may also be slow. */
@@ -702,6 +727,7 @@ int main(void)
 		TEST(test_it_is_not_with_an_answer_in_between),
 		TEST(test_what_does_not_come_back_is_given_up_in_time),
 		TEST(test_it_is_dialled_again_and_again),
+		TEST(test_a_forked_child_does_not_dial),
 		TEST(test_a_silent_path_is_given_longer_each_time),
 		TEST(test_a_slow_peer_is_given_longer_each_time),
 		TEST(test_a_peer_that_has_ended_it_says_so),
