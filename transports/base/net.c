@@ -6,6 +6,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/fd.h"
+
 struct anynet_net anynet_net;
 
 void net_identify(void)
@@ -13,6 +15,7 @@ void net_identify(void)
 	struct utsname names;
 
 	anynet_net.pid = (uint32_t)getpid();
+	anynet_net.forks = fd_forks();
 	/* Linux allows names of 64 characters; truncate them to 63. */
 	snprintf(anynet_net.host, sizeof(anynet_net.host), "%.63s",
 		 uname(&names) ? "?" : names.nodename);

@@ -22,11 +22,12 @@ struct anynet_net {
 	char name[16]; /* network name that NCCL uses for the plugin; "" = not known */
 	char host[64];
 	uint32_t pid;
+	unsigned forks; /* fd_forks in the process `pid` */
 };
 
 extern struct anynet_net anynet_net;
 
-/* Set `host` and `pid`. */
+/* Set `host`, `pid` and `forks`. */
 void net_identify(void);
 
 #endif

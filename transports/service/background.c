@@ -78,7 +78,9 @@ static void serve(struct anynet_comm *comm, struct look *look)
 		look->urgent = true;
 		return;
 	}
-	if (!comm_error(comm))
+	if (comm_error(comm))
+		comm_attend(comm); /* its flag would stay set, and its peer without an answer */
+	else
 		comm_turn(comm);
 	if (comm->session->closing && !comm->session->ended && look->ended < ENDS_PER_LOOK && drain_over(comm)) {
 		comm->session->ended = true;

@@ -207,9 +207,13 @@ static int prove(struct dial *dial)
 int dial_start(struct dial *dial, const struct comm_paths *paths, const struct anynet_device *dev,
 	       enum anynet_hello_kind kind, unsigned stream, uint32_t epoch)
 {
-	struct anynet_wire_hello *hello = malloc(sizeof(*hello));
+	struct anynet_wire_hello *hello;
 	int ret;
 
+	/* A forked child would take the streams of its parent's comm. */
+	if (anynet_net.forks != fd_forks())
+		return -ECHILD;
+	hello = malloc(sizeof(*hello));
 	if (!hello)
 		return -ENOMEM;
 	dial->kind = kind;

@@ -389,28 +389,28 @@ static void end_rest(int epfd)
 
 static void accept_waiting(int epfd, int listen_fd, uint64_t now_ms)
 {
-	int fd = 0;
+	int err = 0;
 
 	for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
 		struct sockaddr_storage from;
+		int fd = socket_accept(listen_fd, &from);
 
-		fd = socket_accept(listen_fd, &from);
-
-		if (fd >= 0 && is_allowed(&from)) {
+		err = fd < 0 ? fd : 0;
+		if (!err && is_allowed(&from)) {
 			start_handshake(epfd, fd, &from, now_ms);
 			trim(&unauthenticated, now_ms);
-		} else if (fd >= 0) {
+		} else if (!err) {
 			fd_close(&fd);
-		} else if (fd == -EAGAIN) {
+		} else if (err == -EAGAIN) {
 			return;
-		} else if (!is_lost(fd) && !(is_shortage(fd) && make_room())) {
+		} else if (!is_lost(err) && !(is_shortage(err) && make_room())) {
 			break;
 		}
 	}
 	/* Also if accept failed to the end with errors of single connections: then its own call may be refused, for
 	 * example by a seccomp filter. */
-	if (fd < 0)
-		begin_rest(epfd, fd, now_ms);
+	if (err)
+		begin_rest(epfd, err, now_ms);
 }
 
 int handshake_trouble(void)

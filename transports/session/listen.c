@@ -216,6 +216,17 @@ static int accept_locked(struct anynet_listener *listener, struct anynet_comm **
 	return 0;
 }
 
+/* With the comm's lock: another thread's turn of the engine may already resume, or end, one of its streams. */
+static void tell_of(struct anynet_comm *comm)
+{
+	hello_warn_nccl(&comm->peer);
+	comm_enter(comm);
+	anynet_chat("receive from peer %s pid %u dev %s: %u path%s on dev %s, first %s",
+		    comm->peer.host, comm->peer.pid, comm->peer.device, comm->stream_count,
+		    comm->stream_count > 1 ? "s" : "", comm->dev->name, comm_first_path(comm));
+	comm_leave(comm);
+}
+
 int listen_accept(struct anynet_listener *listener, struct anynet_comm **out)
 {
 	int ret;
@@ -232,13 +243,7 @@ int listen_accept(struct anynet_listener *listener, struct anynet_comm **out)
 			    listener->dev->name, anynet_net.cfg->connect_timeout_ms,
 			    error_text(-ret));
 	if (*out) {
-		const struct anynet_comm *comm = *out;
-
-		hello_warn_nccl(&comm->peer);
-		anynet_chat("receive from peer %s pid %u dev %s: %u path%s on dev %s, first %s",
-			    comm->peer.host, comm->peer.pid, comm->peer.device, comm->stream_count,
-			    comm->stream_count > 1 ? "s" : "", comm->dev->name,
-			    comm_first_path(comm));
+		tell_of(*out);
 		registry_add(*out);
 	}
 	return ret;

@@ -301,11 +301,11 @@ static void peer_has_ended(struct anynet_comm *comm, struct anynet_stream *strea
 
 	snprintf(why, sizeof(why), "the peer has ended this connection: %.100s",
 		 redial->dial.hello->reason[0] ? redial->dial.hello->reason : "see its log");
-	dial_close(&redial->dial);
-	redial->aim = REDIAL_NOTHING;
+	redial_next(redial, now);
 	read_last_words(comm);
-	if (comm_error(comm))
-		return;
+	if (comm->noted || comm_error(comm))
+		return; /* a fault may name the stream: it is settled first, at the end of this turn */
+	redial->aim = REDIAL_NOTHING;
 	comm_end_stream(comm, stream);
 	if (!comm_has_streams(comm))
 		give_up(comm, -ECONNRESET, why, now);
@@ -314,7 +314,7 @@ static void peer_has_ended(struct anynet_comm *comm, struct anynet_stream *strea
 static void step_stream(struct anynet_comm *comm, struct anynet_stream *stream,
 			struct redial *redial, uint64_t now)
 {
-	if (redial->epoch < stream->epoch)
+	if ((int32_t)(redial->epoch - stream->epoch) < 0) /* modulo 2^32 */
 		redial->epoch = stream->epoch;
 	if (redial_step(comm, stream, redial, now))
 		return;

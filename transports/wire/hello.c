@@ -2,7 +2,6 @@
 /* Handles and hellos; see hello.h. */
 #include "wire/hello.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -115,11 +114,12 @@ void hello_answer(struct anynet_wire_hello *answer, const struct anynet_wire_hel
 	answer->endpoint = hello->endpoint;
 }
 
+/* Not by isprint: in other locales there are more printable characters, and the proofs of both ends would differ. */
 static void make_printable(char *text, size_t bytes)
 {
 	text[bytes - 1] = '\0';
 	for (size_t i = 0; text[i]; i++)
-		if (!isprint((unsigned char)text[i]))
+		if (text[i] < ' ' || text[i] > '~')
 			text[i] = '?';
 }
 

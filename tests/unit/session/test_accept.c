@@ -15,6 +15,8 @@
 
 #include <cmocka.h>
 
+#include <nccl_net/log.h>
+
 #include "support/capture.h"
 #include "support/check.h"
 #include "transports/base/socket.h"
@@ -39,6 +41,7 @@ static struct {
 	int fds[LINES]; /* the connector's ends */
 	int lines;
 	int lost;                        /* so many WELCOMEs more cannot be sent */
+	bool told, changed_meanwhile; /* resume_meanwhile: it was called; the comm was not locked */
 	struct anynet_wire_hello answer; /* the last */
 } test;
 
@@ -158,8 +161,7 @@ static void is_closed(int line)
 		deadline_turn(&deadline);
 }
 
-/* All streams stand: now it is a comm. */
-static void make_ready_with(int line, uint64_t standing)
+static void say_ready(int line, uint64_t standing)
 {
 	struct anynet_wire_frame ready = { .type = ANYNET_FRAME_READY, .size = 2, .offset = standing };
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a comm");
@@ -169,6 +171,12 @@ static void make_ready_with(int line, uint64_t standing)
 		accept_once();
 		deadline_turn(&deadline);
 	}
+}
+
+/* All streams stand: now it is a comm. */
+static void make_ready_with(int line, uint64_t standing)
+{
+	say_ready(line, standing);
 	assert_int_equal(test.comm->session->paths.comm_id, COMM_ID);
 	assert_int_equal(test.comm->session->paths.version, ANYNET_WIRE_VERSION);
 	stands(line);
@@ -324,6 +332,45 @@ static void test_only_streams_of_the_plan_join_once_and_in_time(void **state)
 	make_ready(1); /* it does without stream 1 */
 	assert_int_equal(say_stream(1, 0), ANYNET_STATUS_STALE);
 	assert_null(test.comm->streams[1]);
+}
+
+/* While accept's line is being written, the sender resumes stream 0, whose path is in that line. */
+static void resume_meanwhile(int level, unsigned long flags, const char *file, int line,
+			     const char *fmt, ...)
+{
+	uint64_t until = os_now_ms() + 50;
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_port = htons(test.handle.wire.addrs[0].port),
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct anynet_wire_hello hello = hello_of(ANYNET_KIND_RESUME, 0, 1);
+	char text[CAPTURE_LINE_BYTES], byte;
+	va_list args;
+	int fd;
+
+	(void)level, (void)flags, (void)file, (void)line;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	if (!strstr(text, "receive from peer") || test.told)
+		return;
+	test.told = true;
+	test.fds[test.lines++] = fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	assert_int_equal(send(fd, &hello, sizeof(hello), MSG_NOSIGNAL), sizeof(hello));
+	while (os_now_ms() < until)
+		listen_turn(); /* as another thread's */
+	test.changed_meanwhile = recv(fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) > 0;
+}
+
+static void test_a_comm_that_is_told_of_does_not_change(void **state)
+{
+	(void)state;
+	assert_int_equal(say(of_one_stream(hello_of(ANYNET_KIND_COMM, 0, 0))), ANYNET_STATUS_OK);
+	anynet_log_start(resume_meanwhile, ANYNET_LOG_INFO);
+	say_ready(0, 0);
+	log_to_capture();
+	assert_true(test.told);
+	assert_false(test.changed_meanwhile);
 }
 
 static void test_streams_that_the_sender_does_without_are_closed(void **state)
@@ -534,6 +581,7 @@ int main(void)
 		TEST(test_a_later_try_takes_the_place_of_the_first),
 		TEST(test_another_comm_has_no_place_beside_the_first),
 		TEST(test_only_streams_of_the_plan_join_once_and_in_time),
+		TEST(test_a_comm_that_is_told_of_does_not_change),
 		TEST(test_streams_that_the_sender_does_without_are_closed),
 		TEST(test_streams_that_stand_at_the_sender_stand),
 		TEST(test_a_stream_does_not_join_twice),

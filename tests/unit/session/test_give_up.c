@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -288,6 +289,30 @@ static void test_it_is_dialled_again_and_again(void **state)
 	assert_in_range(test.dials, 20000 / (PAUSE_MS + STEP_MS), 20000 / PAUSE_MS + 10);
 }
 
+/* It has its parent's comm, with connections that lead nowhere: a RESUME of its own would take the stream away. */
+static void test_a_forked_child_does_not_dial(void **state)
+{
+	unsigned dials;
+	int status;
+	pid_t child;
+
+	(void)state;
+	local_cfg.recovery_timeout_ms = 60000;
+	test.network = UNREACHABLE;
+	open_send();
+	cut();
+	dials = test.dials;
+	child = fork();
+	if (!child) {
+		pass(1000);
+		_exit(test.dials != dials);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	pass(1000);
+	assert_true(test.dials > dials);
+}
+
 /* A path that is dead must not hold up the next one; a path may also be slow. */
 static void test_a_silent_path_is_given_longer_each_time(void **state)
 {
@@ -373,6 +398,26 @@ static void test_its_last_words_count(void **state)
 	pair_finish(&req, 1, NULL);
 }
 
+/* They break the rules: that is the error, told with the path on which they came, which ends as well. */
+static void test_wrong_last_words_are_the_error(void **state)
+{
+	const struct anynet_wire_frame wrong = { .type = ANYNET_FRAME_ACK,
+						 .slot = ANYNET_WIRE_SLOTS };
+	struct anynet_request *req;
+
+	(void)state;
+	test.network = ANSWERED;
+	req = open_send();
+	while (recv(test.pair.fds[0], pair_in, sizeof(pair_in), MSG_DONTWAIT) > 0)
+		pair_idle(req);
+	frame_put(test.pair.fds[0], &wrong, NULL);
+	recovery_stream(test.comm, test.comm->streams[0], true); /* its path is suspect */
+	hear(ANYNET_KIND_RESUME);
+	answer(ANYNET_STATUS_GONE);
+	pair_fails(req, -EPROTO);
+	warned_of("path 0 of 1");
+}
+
 static void test_what_is_stale_is_tried_with_a_larger_epoch(void **state)
 {
 	uint32_t epoch;
@@ -387,6 +432,24 @@ static void test_what_is_stale_is_tried_with_a_larger_epoch(void **state)
 	assert_false(is_over());
 	hear(ANYNET_KIND_RESUME);
 	assert_true(test.hello.epoch > epoch + 1); /* by as many as may have been lost */
+}
+
+/* Epochs are numbers modulo 2^32: the receiver has seen the larger one, and what comes after it is behind 0. */
+static void test_epochs_go_on_behind_the_largest(void **state)
+{
+	uint32_t epoch;
+
+	(void)state;
+	test.network = ANSWERED;
+	open_send();
+	test.comm->streams[0]->epoch = UINT32_MAX;
+	cut();
+	hear(ANYNET_KIND_RESUME);
+	epoch = test.hello.epoch;
+	assert_in_range(epoch, 0, 1);
+	answer(ANYNET_STATUS_STALE);
+	hear(ANYNET_KIND_RESUME);
+	assert_in_range(test.hello.epoch, epoch + 2, 100);
 }
 
 static void test_other_refusals_are_no_end(void **state)
@@ -664,11 +727,14 @@ int main(void)
 		TEST(test_it_is_not_with_an_answer_in_between),
 		TEST(test_what_does_not_come_back_is_given_up_in_time),
 		TEST(test_it_is_dialled_again_and_again),
+		TEST(test_a_forked_child_does_not_dial),
 		TEST(test_a_silent_path_is_given_longer_each_time),
 		TEST(test_a_slow_peer_is_given_longer_each_time),
 		TEST(test_a_peer_that_has_ended_it_says_so),
 		TEST(test_its_last_words_count),
+		TEST(test_wrong_last_words_are_the_error),
 		TEST(test_what_is_stale_is_tried_with_a_larger_epoch),
+		TEST(test_epochs_go_on_behind_the_largest),
 		TEST(test_other_refusals_are_no_end),
 		TEST(test_a_way_home_is_not_lost_with_the_old_connection),
 		TEST(test_a_hello_that_is_out_is_waited_for),

@@ -2,14 +2,17 @@
 /* Handshakes from outside: who is shut out, when, and what he is told before that. test_accept.c goes on with
  * those who are let in. */
 #include <errno.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -18,6 +21,7 @@
 #include "support/check.h"
 #include "transports/base/socket.h"
 #include "transports/session/listen.h"
+#include "transports/wire/allow.h"
 #include "transports/wire/auth.h"
 #include "transports/wire/hello.h"
 #include "transports/wire/hmac.h"
@@ -31,6 +35,22 @@ static union {
 	struct anynet_wire_handle wire;
 	uint8_t bytes[ANYNET_HANDLE_BYTES];
 } handle;
+
+static atomic_int flood; /* so many connections from 192.0.2.1 wait in front of the others */
+
+int accept4(int fd, __SOCKADDR_ARG from, socklen_t *bytes, int flags)
+{
+	struct sockaddr_in stranger = { .sin_family = AF_INET,
+					.sin_addr.s_addr = htonl(0xc0000201) };
+
+	if (atomic_fetch_sub(&flood, 1) <= 0) {
+		atomic_store(&flood, 0);
+		return (int)syscall(SYS_accept4, fd, from.__sockaddr__, bytes, flags);
+	}
+	memcpy(from.__sockaddr__, &stranger, sizeof(stranger));
+	*bytes = sizeof(stranger);
+	return socket(AF_INET, SOCK_STREAM | flags, 0);
+}
 
 static int setup(void **state)
 {
@@ -213,6 +233,18 @@ static void test_who_says_too_little_has_a_time(void **state)
 	close(peer);
 }
 
+/* However many there are, they are nobody's trouble: accept does not fail, and the peer is let in behind them. */
+static void test_who_is_not_allowed_is_no_trouble(void **state)
+{
+	(void)state;
+	allow_start("127.0.0.0/8");
+	atomic_store(&flood, 2000);
+	close(be_welcomed(good_hello()));
+	assert_int_equal(flood, 0);
+	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 0);
+	allow_start("");
+}
+
 /* --- those who have been challenged --- */
 
 #define DESCRIPTORS 400 /* of which handshakes of each kind may have an eighth */
@@ -333,6 +365,7 @@ int main(void)
 		TEST(test_another_version_is_told_to_who_has_the_token),
 		TEST(test_the_first_wrong_byte_ends_it),
 		TEST(test_who_says_too_little_has_a_time),
+		TEST(test_who_is_not_allowed_is_no_trouble),
 		TEST(test_hellos_said_again_take_no_place_of_others),
 		TEST(test_hellos_of_closed_comms_take_no_place_of_others),
 		TEST(test_the_port_is_shut_when_nobody_listens),

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handles and hellos: what is written, what is refused, and the plan of streams. */
 #include <arpa/inet.h>
+#include <ctype.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -241,6 +243,33 @@ static void test_texts_from_outside_are_made_safe_to_print(void **state)
 	assert_int_equal(strlen(peer.host), sizeof(peer.host) - 1);
 }
 
+static bool foreign; /* the program's locale is one in which every byte is a letter */
+
+const unsigned short **__ctype_b_loc(void)
+{
+	static unsigned short classes[384];
+	static const unsigned short *table = classes + 128;
+	const unsigned short **(*real)(void);
+	void *symbol = dlsym(RTLD_NEXT, "__ctype_b_loc");
+
+	memset(classes, 0xff, sizeof(classes));
+	memcpy(&real, &symbol, sizeof(real));
+	return foreign ? &table : real();
+}
+
+/* At both ends the same, or their proofs differ. */
+static void test_the_programs_locale_makes_no_difference(void **state)
+{
+	struct anynet_wire_hello hello = { .host = "caf\xe9", .device = "eth\x9b 1\x7f~" };
+
+	(void)state;
+	foreign = true;
+	hello_make_printable(&hello);
+	foreign = false;
+	assert_string_equal(hello.host, "caf?");
+	assert_string_equal(hello.device, "eth? 1?~");
+}
+
 static void test_tokens_differ_in_any_byte(void **state)
 {
 	uint8_t other[ANYNET_TOKEN_BYTES];
@@ -416,6 +445,7 @@ int main(void)
 		TEST(test_a_refusal_needs_neither_streams_nor_addresses),
 		TEST(test_another_version_differs_from_an_unauthenticated_peer),
 		TEST(test_texts_from_outside_are_made_safe_to_print),
+		TEST(test_the_programs_locale_makes_no_difference),
 		TEST(test_tokens_differ_in_any_byte),
 		TEST(test_different_nccl_versions_are_warned_about_once),
 		TEST(test_one_nic_each_is_one_stream),
