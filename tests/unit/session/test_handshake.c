@@ -40,15 +40,15 @@ static atomic_int flood; /* so many connections from 192.0.2.1 wait in front of 
 
 int accept4(int fd, __SOCKADDR_ARG from, socklen_t *bytes, int flags)
 {
-	struct sockaddr_in stranger = { .sin_family = AF_INET,
+	struct sockaddr_in other = { .sin_family = AF_INET,
 					.sin_addr.s_addr = htonl(0xc0000201) };
 
 	if (atomic_fetch_sub(&flood, 1) <= 0) {
 		atomic_store(&flood, 0);
 		return (int)syscall(SYS_accept4, fd, from.__sockaddr__, bytes, flags);
 	}
-	memcpy(from.__sockaddr__, &stranger, sizeof(stranger));
-	*bytes = sizeof(stranger);
+	memcpy(from.__sockaddr__, &other, sizeof(other));
+	*bytes = sizeof(other);
 	return socket(AF_INET, SOCK_STREAM | flags, 0);
 }
 

@@ -19,7 +19,7 @@
 #define HEADER_BYTES sizeof(struct anynet_wire_frame)
 #define CONTROL_READS  \
 	(TCP_RX_TURN / \
-	 TCP_CONTROL_BYTES) /* in a turn: more than an honest peer ever has under way */
+	 TCP_CONTROL_BYTES) /* in a turn: more than an honest peer ever has in flight */
 
 static uint32_t staged(const struct tcp_stream *stream)
 {
