@@ -335,6 +335,7 @@ static void test_only_streams_of_the_plan_join_once_and_in_time(void **state)
 }
 
 /* While accept's line is being written, the sender resumes stream 0, whose path is in that line. */
+__attribute__((format(printf, 5, 6)))
 static void resume_meanwhile(int level, unsigned long flags, const char *file, int line,
 			     const char *fmt, ...)
 {
