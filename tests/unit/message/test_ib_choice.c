@@ -157,7 +157,7 @@ static void test_they_are_cut_to_go_by_several_ports(void **state)
 }
 
 /* Nothing goes over TCP, room or not. */
-static void test_links_are_preferred(void **state)
+static void test_queue_pairs_are_preferred(void **state)
 {
 	(void)state;
 	takers[0].stream.qp = NULL;
@@ -335,7 +335,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_they_are_cut_if_so_asked, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_they_are_cut_to_go_by_several_ports, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_links_are_preferred, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_queue_pairs_are_preferred, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_one_after_the_other_they_go_round_too, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_who_has_much_to_do_gets_less, setup, teardown),
