@@ -60,7 +60,7 @@ static void test_a_sender_stays_until_all_is_read(void **state)
 	assert_false(is_over(pair.send)); /* BYE is not out */
 	narrow_socket(-1, 0);
 	pair.send->streams[0]->writable = true; /* no event reports it here */
-	assert_false(is_over(pair.send));     /* BYE is not read */
+	assert_false(is_over(pair.send));       /* BYE is not read */
 	pair_expect(&pair, 0, ANYNET_FRAME_BYE, 1);
 	assert_true(is_over(pair.send));
 	expect_end(0);
