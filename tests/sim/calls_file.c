@@ -149,7 +149,8 @@ int fcntl(int fd, int command, ...)
 	va_end(args);
 	if (!process_self())
 		return real(fd, command, arg);
-	RETURN(int, file_of(fd) ? 0 : -EBADF);
+	/* The table of a simulated process has its full size from the start. */
+	RETURN(int, !file_of(fd) ? -EBADF : command == F_DUPFD_CLOEXEC ? -EMFILE : 0);
 }
 
 /* --- files by name: /dev/null, and a NIC's speed --- */

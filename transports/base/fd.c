@@ -9,11 +9,15 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <nccl_net/util.h>
+
 #define FDS_MAX   (1 << 20) /* the kernel's default fs.nr_open */
 #define WORD_BITS 64
+#define FDS_EXPECTED 1024 /* of the whole process, by fd_grow_table */
 
 /* The set of descriptors, one bit each. It has no lock, because a child that is forked while one is held would inherit
  * it locked. */
@@ -77,6 +81,19 @@ int fd_note(int fd)
 unsigned fd_forks(void)
 {
 	return forks;
+}
+
+void fd_grow_table(void)
+{
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), high = -1;
+	struct rlimit limit;
+
+	if (fd >= 0 && !getrlimit(RLIMIT_NOFILE, &limit))
+		high = fcntl(fd, F_DUPFD_CLOEXEC, (int)anynet_min(limit.rlim_cur, FDS_EXPECTED) - 1);
+	if (high >= 0)
+		close(high);
+	if (fd >= 0)
+		close(fd);
 }
 
 /* Clears the bit before the close, because afterwards the number may be another thread's. */

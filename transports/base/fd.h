@@ -30,4 +30,9 @@ void fd_hang_up(int *fd, int epfd);
  * belongs to a parent: threads that the child does not have may hold its locks, so exit handlers must not use it. */
 unsigned fd_forks(void);
 
+/* Let the kernel grow the process's descriptor table now, for 1024 descriptors or RLIMIT_NOFILE. Otherwise the table
+ * grows at 64, 256 and 512, in the middle of connecting, and each time a process with several threads waits for a
+ * grace period of RCU, 4 to 10 ms (Linux fs/file.c, expand_fdtable). */
+void fd_grow_table(void);
+
 #endif

@@ -2,6 +2,7 @@
 /* anynet_net_start (nccl_net/comm.h): takes over the settings and devices of the process. */
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/net.h"
 #include "device/sysfs.h"
 #include "wire/allow.h"
@@ -33,6 +34,7 @@ void anynet_net_start(const struct anynet_config *cfg, const struct anynet_devic
 	anynet_net.device_count = device_count;
 	anynet_net.io_threads = choose_io_threads();
 	anynet_net.gpu_count = sysfs_gpus(ANYNET_SYSFS);
+	fd_grow_table();
 	net_identify();
 	secret_start(cfg->secret_file);
 	allow_start(cfg->allow);

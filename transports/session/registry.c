@@ -17,6 +17,7 @@ struct slot {
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 static struct slot *slots;
 static uint32_t slot_count;
+static uint32_t taken; /* no slot below this one is free */
 static _Atomic uint32_t comms; /* number in the table */
 
 static int grow(void)
@@ -35,12 +36,13 @@ static int grow(void)
 
 int registry_add(struct anynet_comm *comm)
 {
-	uint32_t slot = 0;
+	uint32_t slot;
 	int ret = 0;
 
 	pthread_rwlock_wrlock(&lock);
-	while (slot < slot_count && slots[slot].comm)
-		slot++;
+	for (slot = taken; slot < slot_count && slots[slot].comm; slot++)
+		;
+	taken = slot;
 	if (slot == slot_count)
 		ret = grow();
 	if (!ret) {
@@ -59,6 +61,7 @@ void registry_remove(struct anynet_comm *comm)
 		return;
 	pthread_rwlock_wrlock(&lock);
 	slots[comm->session->slot].comm = NULL;
+	taken = (uint32_t)anynet_min(taken, (size_t)comm->session->slot);
 	comm->session->slot = -1;
 	comms--;
 	pthread_rwlock_unlock(&lock);

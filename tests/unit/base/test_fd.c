@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plugin's descriptors in a process that forks without exec. */
+/* The plugin's descriptors, also in a process that forks without exec. */
 #include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -8,7 +8,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +18,7 @@
 #include <cmocka.h>
 
 #include "transports/base/fd.h"
+#include "unit/local_net.h"
 
 #define PATIENCE_MS 20000
 
@@ -193,6 +196,47 @@ static void test_0_is_a_descriptor(void **state)
 	}
 }
 
+/* The kernel's size of the process's descriptor table. */
+static int table_size(void)
+{
+	FILE *file = fopen("/proc/self/status", "re");
+	char line[200];
+	int size = 0;
+
+	assert_non_null(file);
+	while (!size && fgets(line, sizeof(line), file))
+		sscanf(line, "FDSize: %d", &size);
+	fclose(file);
+	return size;
+}
+
+/* In a child, whose table is as large as its open descriptors need. */
+static void expect_table(rlim_t limit, int size)
+{
+	struct rlimit fds = { .rlim_cur = limit, .rlim_max = limit };
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		int before = table_size(), next = dup(1);
+
+		close(next);
+		if (before >= size || setrlimit(RLIMIT_NOFILE, &fds))
+			_exit(1);
+		local_net_start();
+		_exit(table_size() == size && dup(1) == next ? 0 : 2); /* none stays open */
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static void test_the_start_grows_the_table(void **state)
+{
+	(void)state;
+	expect_table(4096, 1024);
+	expect_table(300, 512);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -204,6 +248,7 @@ int main(void)
 		cmocka_unit_test(test_a_child_keeps_the_numbers_and_nothing_else),
 		cmocka_unit_test(test_a_child_keeps_what_was_ours_before),
 		cmocka_unit_test(test_0_is_a_descriptor),
+		cmocka_unit_test(test_the_start_grows_the_table),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

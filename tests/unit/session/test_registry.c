@@ -54,6 +54,31 @@ static void test_a_new_comm_does_not_wait_for_ever(void **state)
 	registry_remove(&busy);
 }
 
+static void test_a_freed_slot_is_taken_first(void **state)
+{
+	struct session sessions[4];
+	struct anynet_comm comms[4];
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		sessions[i] = (struct session){ .slot = -1 };
+		comms[i] = (struct anynet_comm){ .session = &sessions[i] };
+	}
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(registry_add(&comms[i]), 0);
+	registry_remove(&comms[2]);
+	registry_remove(&comms[1]);
+	assert_int_equal(registry_add(&comms[1]), 0);
+	assert_int_equal(sessions[1].slot, 1);
+	assert_int_equal(registry_add(&comms[2]), 0);
+	assert_int_equal(sessions[2].slot, 2);
+	assert_int_equal(registry_add(&comms[3]), 0);
+	assert_int_equal(sessions[3].slot, 3);
+	for (int i = 0; i < 4; i++)
+		registry_remove(&comms[i]);
+	assert_true(registry_is_empty());
+}
+
 static void note(struct anynet_comm *comm, void *sum)
 {
 	assert_false(comm_try_enter(comm));
@@ -99,6 +124,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_new_comm_does_not_wait_for_ever),
+		cmocka_unit_test(test_a_freed_slot_is_taken_first),
 		cmocka_unit_test(test_each_comm_is_entered_once),
 	};
 
