@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state of a receive comm. recv.c has its requests, recv_tell.c its control frames, recv_match.c the matching of
- * messages and posted buffers, recv_flush.c iflush. */
+ * messages and posted buffers, recv_placed.c bytes that have come, recv_flush.c iflush. */
 #ifndef ANYNET_RECV_INTERNAL_H
 #define ANYNET_RECV_INTERNAL_H
 
@@ -175,9 +175,18 @@ int recv_announced(struct recv_comm *comm, const struct anynet_wire_frame *heade
 /* Gives newly posted buffers to unexpected messages, oldest first. 0 or -errno. */
 int recv_match_unexpected(struct recv_comm *comm);
 
+/* --- recv_placed.c --- */
+
+/* Memory of an unexpected message: its bytes, and about what the heap and its struct add. */
+size_t recv_unexpected_cost(size_t bytes);
+
+/* Copies an unexpected message to its buffer, which is then filled, and frees it. Streams may wait for its memory. */
+void recv_deliver(struct recv_comm *comm, struct unexpected *unexpected, struct recv_sub *sub);
+
 /* Moves what has come of a matched unexpected message to its buffer, where the rest is then placed directly. */
 void recv_settle(struct recv_comm *comm, struct recv_msg *msg);
 
-void recv_free_unexpected(struct recv_comm *comm);
+void recv_unexpected_free(struct recv_comm *comm, struct unexpected *unexpected);
+void recv_free_unexpected(struct recv_comm *comm); /* all */
 
 #endif

@@ -10,116 +10,13 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "memory/copy.h"
 #include "message/recv_internal.h"
 
 #define EARLY_MAX 64 /* bits of seen.early; messages are seen less than ANYNET_REQUESTS ahead of an unseen one */
 /* Max memory for unexpected messages of one comm; further ones stay in their streams. By then a sender has sent this
  * much, in messages of up to ANYNET_TCP_EAGER, with a tag for which nothing is posted. */
 #define UNEXPECTED_MAX ((size_t)64 << 20)
-
-/* Memory of an unexpected message: its bytes, and about what the heap and its struct add. */
-static size_t unexpected_cost(size_t bytes)
-{
-	return bytes + 128;
-}
-
-static void unexpected_free(struct recv_comm *comm, struct unexpected *unexpected)
-{
-	if (unexpected->data)
-		comm->unexpected.bytes -= unexpected_cost(unexpected->size);
-	free(unexpected->data);
-	free(unexpected);
-}
-
-void recv_free_unexpected(struct recv_comm *comm)
-{
-	/* First those in the list, then those that were matched before all their bytes had come. */
-	while (comm->unexpected.first) {
-		struct unexpected *next = comm->unexpected.first->next;
-
-		if (comm->unexpected.first->msg)
-			comm->unexpected.first->msg->unexpected = NULL;
-		unexpected_free(comm, comm->unexpected.first);
-		comm->unexpected.first = next;
-	}
-	for (int i = 0; comm->unexpected.bytes && i < ANYNET_SENDS; i++)
-		if (comm->msgs[i].unexpected)
-			unexpected_free(comm, comm->msgs[i].unexpected);
-}
-
-/* --- completion --- */
-
-static void fill_sub(struct recv_comm *comm, struct recv_sub *sub, size_t size)
-{
-	struct recv_req *req = sub->owner;
-
-	sub->size = size;
-	mr_drop(&comm->base, sub->mr);
-	sub->mr = NULL;
-	comm->unfilled--;
-	if (--req->pending)
-		return;
-	comm->posted.completions++;
-	atomic_store_explicit(&req->req.done, true, memory_order_release);
-}
-
-/* Copies from the plugin's memory to `to`: in the buffer, or in the plugin's memory if `sub` is NULL. A failed copy to
- * GPU memory is noted as a fault. */
-static inline void copy_to(struct recv_comm *comm, const struct recv_sub *sub, uint8_t *to,
-			   const uint8_t *from, size_t bytes)
-{
-	if (anynet_likely(!sub || !sub->on_gpu))
-		copy_ascending(to, from, bytes);
-	else if (bytes && gpu_put(comm->base.gpu, to, from, bytes, sub->polled))
-		comm_note_gpu_fault(&comm->base, NULL);
-}
-
-/* Copies an unexpected message to its buffer, which is then filled, and frees it. Streams may wait for its memory. */
-static void deliver(struct recv_comm *comm, struct unexpected *unexpected, struct recv_sub *sub)
-{
-	copy_to(comm, sub, sub->data, unexpected->data, unexpected->size);
-	fill_sub(comm, sub, unexpected->size);
-	unexpected_free(comm, unexpected);
-	comm_unpark(&comm->base);
-}
-
-static void complete_message(struct recv_comm *comm, struct recv_msg *msg)
-{
-	unsigned slot = (unsigned)(msg - comm->msgs);
-	bool late;
-
-	if (msg->sub && msg->unexpected)
-		deliver(comm, msg->unexpected, msg->sub);
-	else if (msg->sub)
-		fill_sub(comm, msg->sub, msg->size);
-	else
-		msg->unexpected->msg = NULL; /* stays in the list until a buffer is posted */
-	msg->sub = NULL;
-	msg->unexpected = NULL;
-	msg->state = RECV_UNSEEN;
-	/* It named the stream of the CTS. Now the ACK is due. */
-	msg->told_on = TOLD_NOTHING;
-	comm->owed.again[slot / 64] &= ~(1ull << slot % 64);
-	late = (int32_t)(msg->seq - comm->seen.completed) < 0;
-	if (anynet_likely(!late))
-		comm->seen.completed = msg->seq + 1;
-	if (msg->unsure) {
-		comm->owed.ack_bits[slot / 64] |= 1ull << slot % 64;
-		comm->owed.complete++;
-		/* The sender's ring may be full of acknowledged messages that only this late one holds up. */
-		comm->owed.ack_prompt |= msg->wants_ack || late;
-	} else if (anynet_likely(!comm->owed.complete)) {
-		return;
-	}
-	/* Includes a message that needs no ACK: in the sender's ring it lies behind those that do. */
-	comm->owed.lazy_bytes += (uint32_t)(sizeof(struct anynet_wire_frame) +
-					    anynet_min(msg->size, comm->owed.replay_bytes));
-}
-
-/* --- matching --- */
 
 static int check_fits(struct recv_comm *comm, size_t size, const struct recv_sub *sub)
 {
@@ -210,7 +107,7 @@ static void note_seen(struct recv_comm *comm, uint32_t seq)
  * stream, because no posted buffer is unfilled or UNEXPECTED_MAX is reached. An RTS never stays. */
 static int keep_unexpected(struct recv_comm *comm, struct recv_msg *msg)
 {
-	size_t bytes = msg->asked ? 0 : msg->size, cost = msg->asked ? 0 : unexpected_cost(bytes);
+	size_t bytes = msg->asked ? 0 : msg->size, cost = msg->asked ? 0 : recv_unexpected_cost(bytes);
 	struct unexpected *unexpected;
 
 	if (!msg->asked && (!comm->unfilled ||
@@ -356,46 +253,6 @@ int recv_place(struct recv_comm *comm, const struct anynet_wire_frame *header,
 	return 0;
 }
 
-bool recv_is_on_gpu(const struct recv_msg *msg)
-{
-	return !(msg->unexpected && msg->unexpected->data) && msg->sub && msg->sub->on_gpu;
-}
-
-bool recv_is_polled(const struct recv_msg *msg)
-{
-	return msg->sub && msg->sub->polled;
-}
-
-void recv_put(struct recv_comm *comm, const struct recv_msg *msg, uint8_t *to, const uint8_t *from,
-	      size_t bytes)
-{
-	copy_to(comm, recv_is_on_gpu(msg) ? msg->sub : NULL, to, from, bytes);
-}
-
-void recv_placed(struct recv_comm *comm, struct recv_msg *msg, size_t bytes)
-{
-	msg->unsure = true;
-	recv_arrived(comm, msg, bytes);
-}
-
-void recv_arrived(struct recv_comm *comm, struct recv_msg *msg, size_t bytes)
-{
-	comm->placed.bytes += bytes;
-	comm->placed.chunks++;
-	msg->received += bytes;
-	if (msg->received == msg->size)
-		complete_message(comm, msg);
-}
-
-void recv_unplace(struct recv_comm *comm, struct recv_msg *msg, size_t length, size_t part)
-{
-	msg->begun -= length - part;
-	msg->begun_empty = false;
-	msg->received += part;
-	comm->placed.bytes += part;
-	msg->unsure |= part;
-}
-
 int recv_announced(struct recv_comm *comm, const struct anynet_wire_frame *header)
 {
 	struct recv_msg *msg = find_slot(comm, header);
@@ -442,20 +299,6 @@ int recv_asked(struct recv_comm *comm, const struct anynet_stream *stream,
 	return 0;
 }
 
-void recv_settle(struct recv_comm *comm, struct recv_msg *msg)
-{
-	struct unexpected *unexpected = msg->unexpected;
-
-	if (!unexpected || !unexpected->data)
-		return;
-	/* Not only the first msg->begun bytes: another stream may have brought chunks from behind. What has not come is
-	 * zeros until it does. */
-	copy_to(comm, msg->sub, msg->sub->data, unexpected->data, unexpected->size);
-	msg->unexpected = NULL;
-	unexpected_free(comm, unexpected);
-	comm_unpark(&comm->base);
-}
-
 /* Gives an unexpected message, which is out of the list, its buffer. 0 or -errno. */
 static int match_unexpected(struct recv_comm *comm, struct unexpected *unexpected,
 			    struct recv_sub *sub)
@@ -466,16 +309,16 @@ static int match_unexpected(struct recv_comm *comm, struct unexpected *unexpecte
 	if (ret) {
 		if (msg)
 			msg->unexpected = NULL;
-		unexpected_free(comm, unexpected);
+		recv_unexpected_free(comm, unexpected);
 		return ret;
 	}
 	if (!msg) {
-		deliver(comm, unexpected, sub);
+		recv_deliver(comm, unexpected, sub);
 		return 0;
 	}
 	if (!unexpected->data) {
 		msg->unexpected = NULL;
-		unexpected_free(comm, unexpected);
+		recv_unexpected_free(comm, unexpected);
 	}
 	return bind_buffer(comm, msg, sub);
 }

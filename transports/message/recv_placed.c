@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bytes of messages that have come: they are put in place, in the posted buffer or in an unexpected message, and
+ * complete messages and receives. */
+#include <stdlib.h>
+
+#include "memory/copy.h"
+#include "message/recv_internal.h"
+
+size_t recv_unexpected_cost(size_t bytes)
+{
+	return bytes + 128;
+}
+
+void recv_unexpected_free(struct recv_comm *comm, struct unexpected *unexpected)
+{
+	if (unexpected->data)
+		comm->unexpected.bytes -= recv_unexpected_cost(unexpected->size);
+	free(unexpected->data);
+	free(unexpected);
+}
+
+void recv_free_unexpected(struct recv_comm *comm)
+{
+	/* First those in the list, then those that were matched before all their bytes had come. */
+	while (comm->unexpected.first) {
+		struct unexpected *next = comm->unexpected.first->next;
+
+		if (comm->unexpected.first->msg)
+			comm->unexpected.first->msg->unexpected = NULL;
+		recv_unexpected_free(comm, comm->unexpected.first);
+		comm->unexpected.first = next;
+	}
+	for (int i = 0; comm->unexpected.bytes && i < ANYNET_SENDS; i++)
+		if (comm->msgs[i].unexpected)
+			recv_unexpected_free(comm, comm->msgs[i].unexpected);
+}
+
+static void fill_sub(struct recv_comm *comm, struct recv_sub *sub, size_t size)
+{
+	struct recv_req *req = sub->owner;
+
+	sub->size = size;
+	mr_drop(&comm->base, sub->mr);
+	sub->mr = NULL;
+	comm->unfilled--;
+	if (--req->pending)
+		return;
+	comm->posted.completions++;
+	atomic_store_explicit(&req->req.done, true, memory_order_release);
+}
+
+/* Copies from the plugin's memory to `to`: in the buffer, or in the plugin's memory if `sub` is NULL. A failed copy to
+ * GPU memory is noted as a fault. */
+static inline void copy_to(struct recv_comm *comm, const struct recv_sub *sub, uint8_t *to,
+			   const uint8_t *from, size_t bytes)
+{
+	if (anynet_likely(!sub || !sub->on_gpu))
+		copy_ascending(to, from, bytes);
+	else if (bytes && gpu_put(comm->base.gpu, to, from, bytes, sub->polled))
+		comm_note_gpu_fault(&comm->base, NULL);
+}
+
+void recv_deliver(struct recv_comm *comm, struct unexpected *unexpected, struct recv_sub *sub)
+{
+	copy_to(comm, sub, sub->data, unexpected->data, unexpected->size);
+	fill_sub(comm, sub, unexpected->size);
+	recv_unexpected_free(comm, unexpected);
+	comm_unpark(&comm->base);
+}
+
+static void complete_message(struct recv_comm *comm, struct recv_msg *msg)
+{
+	unsigned slot = (unsigned)(msg - comm->msgs);
+	bool late;
+
+	if (msg->sub && msg->unexpected)
+		recv_deliver(comm, msg->unexpected, msg->sub);
+	else if (msg->sub)
+		fill_sub(comm, msg->sub, msg->size);
+	else
+		msg->unexpected->msg = NULL; /* stays in the list until a buffer is posted */
+	msg->sub = NULL;
+	msg->unexpected = NULL;
+	msg->state = RECV_UNSEEN;
+	/* It named the stream of the CTS. Now the ACK is due. */
+	msg->told_on = TOLD_NOTHING;
+	comm->owed.again[slot / 64] &= ~(1ull << slot % 64);
+	late = (int32_t)(msg->seq - comm->seen.completed) < 0;
+	if (anynet_likely(!late))
+		comm->seen.completed = msg->seq + 1;
+	if (msg->unsure) {
+		comm->owed.ack_bits[slot / 64] |= 1ull << slot % 64;
+		comm->owed.complete++;
+		/* The sender's ring may be full of acknowledged messages that only this late one holds up. */
+		comm->owed.ack_prompt |= msg->wants_ack || late;
+	} else if (anynet_likely(!comm->owed.complete)) {
+		return;
+	}
+	/* Includes a message that needs no ACK: in the sender's ring it lies behind those that do. */
+	comm->owed.lazy_bytes += (uint32_t)(sizeof(struct anynet_wire_frame) +
+					    anynet_min(msg->size, comm->owed.replay_bytes));
+}
+
+bool recv_is_on_gpu(const struct recv_msg *msg)
+{
+	return !(msg->unexpected && msg->unexpected->data) && msg->sub && msg->sub->on_gpu;
+}
+
+bool recv_is_polled(const struct recv_msg *msg)
+{
+	return msg->sub && msg->sub->polled;
+}
+
+void recv_put(struct recv_comm *comm, const struct recv_msg *msg, uint8_t *to, const uint8_t *from,
+	      size_t bytes)
+{
+	copy_to(comm, recv_is_on_gpu(msg) ? msg->sub : NULL, to, from, bytes);
+}
+
+void recv_placed(struct recv_comm *comm, struct recv_msg *msg, size_t bytes)
+{
+	msg->unsure = true;
+	recv_arrived(comm, msg, bytes);
+}
+
+void recv_arrived(struct recv_comm *comm, struct recv_msg *msg, size_t bytes)
+{
+	comm->placed.bytes += bytes;
+	comm->placed.chunks++;
+	msg->received += bytes;
+	if (msg->received == msg->size)
+		complete_message(comm, msg);
+}
+
+void recv_unplace(struct recv_comm *comm, struct recv_msg *msg, size_t length, size_t part)
+{
+	msg->begun -= length - part;
+	msg->begun_empty = false;
+	msg->received += part;
+	comm->placed.bytes += part;
+	msg->unsure |= part;
+}
+
+void recv_settle(struct recv_comm *comm, struct recv_msg *msg)
+{
+	struct unexpected *unexpected = msg->unexpected;
+
+	if (!unexpected || !unexpected->data)
+		return;
+	/* Not only the first msg->begun bytes: another stream may have brought chunks from behind. What has not come is
+	 * zeros until it does. */
+	copy_to(comm, msg->sub, msg->sub->data, unexpected->data, unexpected->size);
+	msg->unexpected = NULL;
+	recv_unexpected_free(comm, unexpected);
+	comm_unpark(&comm->base);
+}
