@@ -52,13 +52,55 @@ int accept4(int fd, __SOCKADDR_ARG from, socklen_t *bytes, int flags)
 	return socket(AF_INET, SOCK_STREAM | flags, 0);
 }
 
-static int setup(void **state)
+/* Settings are changed before the background thread has a listener, whose handshakes read them. */
+static void start(void)
 {
-	(void)state;
 	log_to_capture();
 	capture_allow_warn();
 	local_net_start();
+}
+
+static int listen_with_them(void)
+{
 	return anynet_listen(&local_dev, &local_dev, handle.bytes, &listener);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	start();
+	return listen_with_them();
+}
+
+static int setup_hurried(void **state)
+{
+	(void)state;
+	start();
+	local_cfg.handshake_timeout_ms = 1;
+	return listen_with_them();
+}
+
+static int setup_choosy(void **state)
+{
+	(void)state;
+	start();
+	allow_start("127.0.0.0/8");
+	return listen_with_them();
+}
+
+static int setup_secret(void **state)
+{
+	char path[] = "/tmp/anynet-secret-XXXXXX";
+	int fd = mkstemp(path);
+
+	(void)state;
+	if (fd < 0 || write(fd, "the secret of all ranks", 23) != 23)
+		return -1;
+	close(fd);
+	start();
+	secret_start(path);
+	unlink(path);
+	return secret_known() ? listen_with_them() : -1;
 }
 
 static void close_all(void)
@@ -75,7 +117,6 @@ static int teardown(void **state)
 {
 	(void)state;
 	close_all();
-	secret_start("");
 	return 0;
 }
 
@@ -217,7 +258,6 @@ static void test_who_says_too_little_has_a_time(void **state)
 	uint64_t until;
 
 	(void)state;
-	local_cfg.handshake_timeout_ms = 1;
 	assert_int_equal(try_to_dial(&silent), 0);
 	slow = say(&hello, sizeof(hello) - 1);
 	peer = be_welcomed(hello);
@@ -237,31 +277,16 @@ static void test_who_says_too_little_has_a_time(void **state)
 static void test_who_is_not_allowed_is_no_trouble(void **state)
 {
 	(void)state;
-	allow_start("127.0.0.0/8");
 	atomic_store(&flood, 2000);
 	close(be_welcomed(good_hello()));
 	assert_int_equal(flood, 0);
 	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 0);
-	allow_start("");
 }
 
 /* --- those who have been challenged --- */
 
 #define DESCRIPTORS 400 /* of which handshakes of each kind may have an eighth */
 #define REPLAYS     100
-
-static void start_secret(void)
-{
-	char path[] = "/tmp/anynet-secret-XXXXXX";
-	int fd = mkstemp(path);
-
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, "the secret of all ranks", 23), 23);
-	close(fd);
-	secret_start(path);
-	unlink(path);
-	assert_true(secret_known());
-}
 
 /* Until an answer of this type has come. */
 static void await(int fd, uint8_t type, struct anynet_wire_hello *answer)
@@ -319,7 +344,6 @@ static void test_hellos_said_again_take_no_place_of_others(void **state)
 	struct auth auth;
 
 	(void)state;
-	start_secret();
 	assert_int_equal(auth_hello(&auth, &heard), 0);
 	check_late_peer(heard);
 }
@@ -330,7 +354,6 @@ static void test_hellos_of_closed_comms_take_no_place_of_others(void **state)
 	struct auth auth;
 
 	(void)state;
-	start_secret();
 	heard.kind = ANYNET_KIND_RESUME;
 	heard.token[0] ^= 1;
 	assert_int_equal(auth_hello(&auth, &heard), 0);
@@ -360,14 +383,15 @@ static int open_crypto(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST_WITH(settings, name) cmocka_unit_test_setup_teardown(name, settings, teardown)
+#define TEST(name)                TEST_WITH(setup, name)
 		TEST(test_a_token_is_wanted),
 		TEST(test_another_version_is_told_to_who_has_the_token),
 		TEST(test_the_first_wrong_byte_ends_it),
-		TEST(test_who_says_too_little_has_a_time),
-		TEST(test_who_is_not_allowed_is_no_trouble),
-		TEST(test_hellos_said_again_take_no_place_of_others),
-		TEST(test_hellos_of_closed_comms_take_no_place_of_others),
+		TEST_WITH(setup_hurried, test_who_says_too_little_has_a_time),
+		TEST_WITH(setup_choosy, test_who_is_not_allowed_is_no_trouble),
+		TEST_WITH(setup_secret, test_hellos_said_again_take_no_place_of_others),
+		TEST_WITH(setup_secret, test_hellos_of_closed_comms_take_no_place_of_others),
 		TEST(test_the_port_is_shut_when_nobody_listens),
 	};
 
