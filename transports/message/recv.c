@@ -21,7 +21,6 @@ struct anynet_comm *recv_create(const struct anynet_device *dev, uint32_t replay
 	}
 	comm->msgs = tables->msgs;
 	comm->reqs = tables->reqs;
-	comm->plain = true;
 	comm->unexpected.end = &comm->unexpected.first;
 	comm->owed.replay_bytes = replay_bytes;
 	comm->seen.all = comm->seen.completed = comm->posted.all = comm->posted.clearable =
@@ -179,10 +178,12 @@ int recv_post(struct anynet_comm *base, const struct anynet_recv *recv, struct a
 	for (int i = 0; i < recv->n && comm_is_ib(base); i++)
 		if (anynet_unlikely(!(recv->mrs && recv->mrs[i]) && recv->bytes[i]))
 			return -EADDRNOTAVAIL;
-	if (!comm->posted.all)
+	if (comm->order == RECV_FIRST) {
+		comm->order = RECV_PLAIN;
 		comm->tag = (uint32_t)recv->tags[0];
+	}
 	if (recv->n > 1 || (uint32_t)recv->tags[0] != comm->tag)
-		comm->plain = false;
+		comm->order = RECV_BY_TAG;
 	req->req.comm = base;
 	req->busy = true;
 	req->n = req->pending = (uint8_t)recv->n;
@@ -191,10 +192,10 @@ int recv_post(struct anynet_comm *base, const struct anynet_recv *recv, struct a
 		post_sub(comm, req, recv, i);
 	comm->posted.all++;
 	comm->posted.outstanding++;
-	if (comm->plain)
+	if (recv_is_plain(comm))
 		comm->posted.clearable = comm->posted.all;
 	comm_unpark(base);
-	if (anynet_unlikely(!comm->plain))
+	if (anynet_unlikely(!recv_is_plain(comm)))
 		ret = recv_match_unexpected(comm);
 	comm->owed.untold |= comm_is_ib(base);
 	if (anynet_likely(!ret))

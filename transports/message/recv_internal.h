@@ -70,6 +70,13 @@ struct recv_msg {
 
 struct recv_flush; /* recv_flush.c */
 
+/* Which receive a message fills. A comm is plain before RECV_BY_TAG. */
+enum recv_order {
+	RECV_FIRST,  /* none is posted yet */
+	RECV_PLAIN,  /* only single receives and one tag so far: message k fills receive k */
+	RECV_BY_TAG, /* the first one of its tag */
+};
+
 /* Kinds of memory that the receives so far have used. */
 enum recv_memory {
 	RECV_NOTHING, /* no receive with bytes yet */
@@ -134,8 +141,8 @@ struct recv_comm {
 	struct anynet_comm base; /* first */
 	struct recv_seen seen;
 	struct recv_posted posted;
-	uint32_t tag; /* while plain: the only tag */
-	bool plain;   /* only single receives and one tag so far: message k fills receive k */
+	enum recv_order order;
+	uint32_t tag; /* RECV_PLAIN: the only tag */
 	bool ready;   /* READY has come */
 	enum recv_memory memory;
 	uint64_t streams_standing; /* the connected streams by READY: bit i = stream i */
@@ -160,6 +167,11 @@ static inline struct recv_comm *to_recv(struct anynet_comm *comm)
 {
 	assert(!comm->is_send);
 	return (struct recv_comm *)comm;
+}
+
+static inline bool recv_is_plain(const struct recv_comm *comm)
+{
+	return comm->order != RECV_BY_TAG;
 }
 
 /* --- recv_flush.c --- */

@@ -140,7 +140,7 @@ static int match_in_order(struct recv_comm *comm, struct recv_msg *msg)
 {
 	struct recv_sub *sub;
 
-	comm->plain = false;
+	comm->order = RECV_BY_TAG;
 	if (msg->seq != comm->seen.all)
 		return -EAGAIN;
 	sub = unmatched_take(comm, msg->tag);
@@ -152,8 +152,8 @@ static int match_in_order(struct recv_comm *comm, struct recv_msg *msg)
 static int announce(struct recv_comm *comm, struct recv_msg *msg,
 		    const struct anynet_wire_frame *header)
 {
-	bool plain = comm->plain && !(header->flags & ANYNET_FLAG_MULTI) &&
-		     (!comm->posted.all || header->tag == comm->tag);
+	bool plain = recv_is_plain(comm) && !(header->flags & ANYNET_FLAG_MULTI) &&
+		     (comm->order == RECV_FIRST || header->tag == comm->tag);
 	int ret;
 
 	if (msg->told_on != TOLD_NOTHING) {
@@ -270,7 +270,7 @@ int recv_looked(struct recv_comm *comm, const struct anynet_wire_frame *header)
 		      (int32_t)(header->seq - comm->posted.all) < 0;
 
 	/* A message of another tag is not for that receive. The sender learns by ASK_ALL that it has to ask. */
-	if (!comm->plain || header->tag != comm->tag || !posted)
+	if (!recv_is_plain(comm) || header->tag != comm->tag || !posted)
 		return 0;
 	return check_fits(comm, header->size, &comm->reqs[header->seq & RECV_REQ_MASK].subs[0]);
 }
@@ -283,7 +283,7 @@ int recv_asked(struct recv_comm *comm, const struct anynet_stream *stream,
 	uint64_t bit = 1ull << stream->index;
 	int ret;
 
-	if (msg->state == RECV_UNSEEN && comm->plain)
+	if (msg->state == RECV_UNSEEN && recv_is_plain(comm))
 		return recv_looked(comm, header); /* its CTS goes to the CTS ring, unasked */
 	if (msg->state == RECV_UNSEEN) {
 		rts.type = ANYNET_FRAME_RTS;

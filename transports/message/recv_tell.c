@@ -280,7 +280,7 @@ bool recv_holds_cts(struct recv_comm *comm, const struct anynet_stream *stream)
 {
 	uint32_t until = stream->qp.cleared - (CTS_AHEAD - 1);
 
-	if (!comm->plain || stream->qp.cleared == comm->posted.clearable ||
+	if (!recv_is_plain(comm) || stream->qp.cleared == comm->posted.clearable ||
 	    (int32_t)(comm->seen.all - until) >= 0)
 		return false;
 	until = stream->qp.cleared - (receives_ahead(comm, stream) - 1);
@@ -293,7 +293,7 @@ bool recv_holds_cts(struct recv_comm *comm, const struct anynet_stream *stream)
 
 bool recv_must_be_asked(const struct recv_comm *comm, const struct anynet_stream *stream)
 {
-	return !comm->plain && stream->qp.cleared == comm->posted.clearable;
+	return !recv_is_plain(comm) && stream->qp.cleared == comm->posted.clearable;
 }
 
 bool recv_takes_frames(const struct recv_comm *comm)

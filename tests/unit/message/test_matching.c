@@ -82,6 +82,27 @@ static void test_messages_of_one_tag_fill_receives_in_order(void **state)
 		assert_int_equal(in[i][0], 'a' + i);
 }
 
+/* Numbers begin anywhere, and go on after the last one. */
+static void test_only_the_first_receive_sets_the_tag(void **state)
+{
+	struct anynet_wire_frame seven = frame_data(UINT32_MAX, 7, 0, 5),
+				 five = frame_data(0, 5, ANYNET_FLAG_MULTI, 5);
+	char in[2][8] = { "", "" };
+	struct anynet_request *reqs[2];
+
+	(void)state;
+	local_cfg.first_number = UINT32_MAX;
+	pair_open_recv(&pair, 1);
+	reqs[0] = pair_irecv(&pair, in[0], 8, 5);
+	assert_int_equal(((struct recv_comm *)pair.recv)->order, RECV_PLAIN);
+	reqs[1] = pair_irecv(&pair, in[1], 8, 7);
+	frame_put(pair.fds[0], &seven, "seven");
+	frame_put(pair.fds[0], &five, "five!");
+	pair_finish(reqs, 2, NULL);
+	assert_string_equal(in[0], "five!");
+	assert_string_equal(in[1], "seven");
+}
+
 /* Chunks of later messages may come first, on another stream. */
 static void test_a_later_message_may_arrive_first_on_another_stream(void **state)
 {
@@ -379,6 +400,7 @@ int main(void)
 		TEST(test_every_size_arrives_over_one_stream),
 		TEST(test_every_size_arrives_over_three_streams),
 		TEST(test_messages_of_one_tag_fill_receives_in_order),
+		TEST(test_only_the_first_receive_sets_the_tag),
 		TEST(test_a_later_message_may_arrive_first_on_another_stream),
 		TEST(test_a_later_message_goes_on_when_the_one_before_it_has_come),
 		TEST(test_a_group_is_filled_by_tag),
