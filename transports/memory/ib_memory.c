@@ -168,17 +168,26 @@ uint32_t ib_memory_bit(const struct ib_nic *nic)
 
 int ib_memory_flush(unsigned number, struct anynet_mr *mr, const void *data, uint64_t *ticket)
 {
-	const struct ib_mr *made = atomic_load_explicit(&mr->ib[number], memory_order_acquire);
+	struct ib_nic *nic = table.entries[number].nic;
+	const struct ib_mr *made;
+	char why[200];
 
+	if (atomic_load_explicit(&nic->failed, memory_order_relaxed))
+		return -ENODEV;
+	/* The NIC may have written another buffer only. */
+	made = ib_memory_on(mr, nic, why, sizeof(why));
 	if (!made)
 		return -EIO;
 	atomic_fetch_or_explicit(&mr->read_by, (uint32_t)1 << number, memory_order_relaxed);
-	return ib_flush_post(table.entries[number].nic, data, made->rkey, ticket);
+	return ib_flush_post(nic, data, made->rkey, ticket);
 }
 
 int ib_memory_flushed(unsigned number, uint64_t ticket)
 {
-	return ib_flush_done(table.entries[number].nic, ticket);
+	struct ib_nic *nic = table.entries[number].nic;
+
+	return atomic_load_explicit(&nic->failed, memory_order_relaxed) ? -ENODEV
+									: ib_flush_done(nic, ticket);
 }
 
 /* Waits for the READs of flushes first, whose queue pairs all comms share. */

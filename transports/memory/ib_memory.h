@@ -15,7 +15,7 @@ int ib_memory_register(struct anynet_mr *mr, const struct anynet_device *dev, bo
 		       char *why, size_t why_bytes);
 
 /* Flush what the NIC of this number has written to GPU memory, by a READ of `data`, which `mr` covers. As ib_flush_post
- * and ib_flush_done. */
+ * and ib_flush_done; -ENODEV: the device has failed for good. */
 int ib_memory_flush(unsigned number, struct anynet_mr *mr, const void *data, uint64_t *ticket);
 int ib_memory_flushed(unsigned number, uint64_t ticket);
 

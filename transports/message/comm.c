@@ -22,12 +22,13 @@ void comm_note_fault(struct anynet_comm *comm, const struct anynet_stream *strea
 	va_end(args);
 }
 
-int comm_note_gpu_fault(struct anynet_comm *comm, const struct anynet_stream *stream)
+int comm_note_gpu_fault(struct anynet_comm *comm, const struct anynet_stream *stream,
+			const struct gpu *gpu)
 {
 	char why[160];
 
 	comm_note_fault(comm, stream, -EIO, "cannot copy GPU memory: %s",
-			gpu_why(comm->gpu, why, sizeof(why)));
+			gpu_why(gpu, why, sizeof(why)));
 	return -EIO;
 }
 

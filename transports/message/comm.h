@@ -68,8 +68,9 @@ struct anynet_request {
 void comm_note_fault(struct anynet_comm *comm, const struct anynet_stream *stream, int err,
 		     const char *fmt, ...) ANYNET_PRINTF(4, 5) ANYNET_COLD;
 
-/* As comm_note_fault, for a failed copy of GPU memory. Returns the noted error, -EIO. */
-int comm_note_gpu_fault(struct anynet_comm *comm, const struct anynet_stream *stream) ANYNET_COLD;
+/* As comm_note_fault, for a failed copy of this GPU's memory. Returns the noted error, -EIO. */
+int comm_note_gpu_fault(struct anynet_comm *comm, const struct anynet_stream *stream,
+			const struct gpu *gpu) ANYNET_COLD;
 
 /* Makes the comm use TCP only. The caller breaks the streams that have a queue pair. False = it did so before. */
 bool comm_use_tcp(struct anynet_comm *comm, const char *why) ANYNET_COLD;

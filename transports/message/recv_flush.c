@@ -36,21 +36,21 @@ static struct recv_flush *take(struct recv_comm *comm)
 	return NULL;
 }
 
-/* Flushes by CUDA because the NIC cannot, or because no request is free (`flush` NULL). 0; -EAGAIN: CUDA cannot either,
- * but the NIC may within ANYNET_RECOVERY_TIMEOUT; or the noted -errno. */
-static int flush_by_cuda(struct recv_comm *comm, struct recv_flush *flush)
+/* Flushes by CUDA because the NIC cannot. 0; -EAGAIN: CUDA cannot either, but the NIC may do `waits` within
+ * ANYNET_RECOVERY_TIMEOUT; or the noted -errno. `waits` NULL: it will not. */
+static int flush_by_cuda(struct recv_comm *comm, struct gpu *gpu, struct recv_flush *waits)
 {
-	int ret = gpu_flush(comm->base.gpu);
+	int ret = gpu_flush(gpu);
 
 	if (!ret)
 		return 0;
-	if (ret == -EOPNOTSUPP && flush) {
-		if (!flush->since_ms)
-			flush->since_ms = os_now_ms();
-		if (os_now_ms() - flush->since_ms < (uint64_t)anynet_net.cfg->recovery_timeout_ms)
+	if (ret == -EOPNOTSUPP && waits) {
+		if (!waits->since_ms)
+			waits->since_ms = os_now_ms();
+		if (os_now_ms() - waits->since_ms < (uint64_t)anynet_net.cfg->recovery_timeout_ms)
 			return -EAGAIN;
 	}
-	return comm_note_gpu_fault(&comm->base, NULL);
+	return comm_note_gpu_fault(&comm->base, NULL, gpu);
 }
 
 /* 1: all NICs are flushed; 0: not yet; or -errno. */
@@ -72,7 +72,7 @@ static int step(struct recv_comm *comm, struct recv_flush *flush)
 			return 0;
 		if (ret < 0) {
 			flush->posted = false;
-			ret = flush_by_cuda(comm, flush);
+			ret = flush_by_cuda(comm, flush->mr->gpu, ret == -ENODEV ? NULL : flush);
 		}
 		if (ret < 0)
 			return ret == -EAGAIN ? 0 : ret;
@@ -118,7 +118,7 @@ int recv_flush(struct anynet_comm *base, int n, void *const *data, struct anynet
 	flush = take(comm);
 	if (!flush) {
 		comm->wrote = 0;
-		return flush_by_cuda(comm, NULL);
+		return flush_by_cuda(comm, mrs[which]->gpu, NULL);
 	}
 	flush->due = due;
 	comm->wrote = 0; /* later writes belong to the next flush */

@@ -281,7 +281,7 @@ static ANYNET_COLD int fetch_small(struct send_comm *comm, const void **data, si
 	if (!comm->fetched)
 		return -ENOMEM;
 	if (gpu_fetch((*mr)->gpu, comm->fetched, *data, bytes))
-		return comm_note_gpu_fault(&comm->base, NULL);
+		return comm_note_gpu_fault(&comm->base, NULL, (*mr)->gpu);
 	*data = comm->fetched;
 	*mr = NULL;
 	return 0;

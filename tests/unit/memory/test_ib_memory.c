@@ -9,6 +9,7 @@
 
 #include "support/capture.h"
 #include "transports/device/ib_events.h"
+#include "transports/memory/gpu_internal.h"
 #include "transports/memory/ib_flush.h"
 #include "transports/message/recv_internal.h"
 #include "unit/ib_ends.h"
@@ -20,6 +21,21 @@ static struct ib_nic *nics[2];
 static struct pair pair;
 static uint8_t data[BYTES];
 static char why[ANYNET_REASON_BYTES];
+
+/* Of the memory that is flushed, and of the comm's first request. What CUDA says of them is no matter here. */
+static struct gpu gpu = { .ordinal = 1, .state = GPU_RESET }, first_gpu;
+
+/* In place of gpu.c: CUDA flushes, or cannot. */
+static const struct gpu *flushed;
+static int flush_result;
+
+int __wrap_gpu_flush(struct gpu *which);
+
+int __wrap_gpu_flush(struct gpu *which)
+{
+	flushed = which;
+	return flush_result;
+}
 
 /* In the middle of a registration of this memory another thread registers it, too. */
 static struct anynet_mr *rival;
@@ -61,6 +77,8 @@ static int setup(void **state)
 		nics[1] = ib_events_open(&other, why, sizeof(why));
 	}
 	assert_non_null(nics[1]);
+	flushed = NULL;
+	flush_result = 0;
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(ib_flush_prepare(nics[i], why, sizeof(why)), 0);
 	return 0;
@@ -224,7 +242,7 @@ static void test_every_nic_that_has_written_is_asked(void **state)
 		assert_non_null(ib_memory_on(&mr, nics[i], why, sizeof(why)));
 		comm->wrote |= ib_memory_bit(nics[i]);
 	}
-	mr.gpu = (struct gpu *)(uintptr_t)1; /* nobody looks into it */
+	mr.gpu = &gpu;
 	ib_note_posted();
 	assert_int_equal(anynet_iflush(pair.recv, 1, buffers, mrs, &req), 0);
 	assert_non_null(req);
@@ -239,6 +257,78 @@ static void test_every_nic_that_has_written_is_asked(void **state)
 	ib_memory_release(&mr);
 }
 
+/* Begins one in `mr` of what the nic has written. */
+static int flush_of(struct ib_nic *nic, struct anynet_mr *mr, struct anynet_request **req)
+{
+	struct recv_comm *comm = (struct recv_comm *)pair.recv;
+	struct anynet_mr *mrs[] = { mr };
+	void *buffers[] = { data };
+
+	comm->wrote = ib_memory_bit(nic);
+	assert_int_not_equal(comm->wrote, 0);
+	comm->base.gpu = &first_gpu;
+	mr->gpu = &gpu;
+	return anynet_iflush(pair.recv, 1, buffers, mrs, req);
+}
+
+/* The nic may have written another buffer of the group only. */
+static void test_memory_that_a_nic_does_not_know_is_flushed(void **state)
+{
+	struct anynet_mr mr = { .range = { .addr = data, .bytes = sizeof(data) }, .dmabuf.fd = -1 };
+	struct anynet_request *req;
+
+	(void)state;
+	ib_open_recv(&pair, 1, 1);
+	assert_non_null(ib_memory_on(&mr, nics[0], why, sizeof(why)));
+	ib_note_posted();
+	assert_int_equal(flush_of(nics[1], &mr, &req), 0);
+	assert_non_null(req);
+	assert_int_equal(ib_posted_count, 1);
+	complete(ib_posted[0].qp, IBV_WC_SUCCESS);
+	assert_true(pair_done(req, NULL));
+	assert_null(flushed);
+	ib_memory_release(&mr);
+}
+
+static void test_cuda_flushes_the_gpu_of_the_memory(void **state)
+{
+	struct anynet_mr mr = { .range = { .addr = data, .bytes = sizeof(data) }, .dmabuf.fd = -1 };
+	struct anynet_request *req;
+
+	(void)state;
+	ib_open_recv(&pair, 1, 1);
+	atomic_store(&nics[0]->failed, true);
+	assert_int_equal(flush_of(nics[0], &mr, &req), 0);
+	assert_null(req);
+	assert_ptr_equal(flushed, &gpu);
+	atomic_store(&nics[0]->failed, false);
+}
+
+/* Its queue pair for flushes is not made again. */
+static void test_a_device_that_has_failed_is_not_waited_for(void **state)
+{
+	struct anynet_mr mr = { .range = { .addr = data, .bytes = sizeof(data) }, .dmabuf.fd = -1 };
+	struct anynet_request *req;
+
+	(void)state;
+	local_cfg.recovery_timeout_ms = 600000;
+	ib_open_recv(&pair, 1, 1);
+	assert_non_null(ib_memory_on(&mr, nics[0], why, sizeof(why)));
+	ib_note_posted();
+	assert_int_equal(flush_of(nics[0], &mr, &req), 0);
+	assert_int_equal(ib_posted_count, 1);
+	flush_result = -EOPNOTSUPP;
+	assert_false(pair_done(req, NULL));
+	atomic_store(&nics[0]->failed, true);
+	capture_allow_warn();
+	pair_fails(req, -EIO);
+	assert_int_equal(capture_count(CAPTURE_WARN, "has reset GPU 1"), 1);
+	pair_close(&pair);
+	atomic_store(&nics[0]->failed, false);
+	complete(ib_posted[0].qp, IBV_WC_SUCCESS);
+	ib_memory_release(&mr);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -250,6 +340,9 @@ int main(void)
 		T(test_a_flush_ends_with_its_queue_pair),
 		T(test_a_flush_ends_with_its_device),
 		T(test_every_nic_that_has_written_is_asked),
+		T(test_memory_that_a_nic_does_not_know_is_flushed),
+		T(test_cuda_flushes_the_gpu_of_the_memory),
+		T(test_a_device_that_has_failed_is_not_waited_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,7 +53,7 @@ static struct piece *piece_at(struct tcp_gpu *tg, uint32_t i)
 
 static int failed(struct tcp_stream *stream)
 {
-	return comm_note_gpu_fault(stream->base.comm, &stream->base);
+	return comm_note_gpu_fault(stream->base.comm, &stream->base, stream->gpu->gpu);
 }
 
 int tcp_gpu_begin(struct tcp_stream *stream)
