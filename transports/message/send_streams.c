@@ -287,15 +287,11 @@ static bool may_have_qps(const struct send_comm *comm)
 	return comm_is_ib(&comm->base) && !comm->base.tcp_only;
 }
 
-/* Is `stream` the better choice? Prefers a queue pair with room to TCP, then the smaller backlog, then fewer bytes sent
- * so far. */
+/* Is `stream` the better choice: has it the smaller backlog, or fewer bytes sent so far? */
 static bool is_freer(struct anynet_stream *stream, struct anynet_stream *other)
 {
 	size_t own = stream->ops->backlog(stream), others = other->ops->backlog(other);
-	bool by_qp = stream->qp.carries;
 
-	if (by_qp != other->qp.carries)
-		return by_qp ? own != SIZE_MAX : others == SIZE_MAX;
 	return own < others || (own == others && stream->sent.bytes < other->sent.bytes);
 }
 
