@@ -12,12 +12,9 @@
 
 #define DRAIN_ALONE_MS 1000
 
-/* Let the background thread and the I/O threads serve an open comm as well; from now on use it only with its lock.
- * Without a place in the registry, only its caller serves it. */
+/* Let the background thread and the I/O threads serve an open comm as well; from now on use it only with its lock. */
 static void look_after(struct anynet_comm *comm)
 {
-	if (comm->session->slot < 0)
-		return;
 	background_rouse();
 	io_threads_add(comm);
 }

@@ -431,12 +431,13 @@ int connect_step(const struct anynet_device *dev, const struct anynet_connect_op
 	}
 	handle.local[0] = 0;
 	memcpy(buffer, &handle, sizeof(handle));
+	/* Register the comm before the op leaves the table: a PROBE must find one of the two. */
+	if (!ret && (ret = registry_add(op->comm)))
+		not_made(op, ret);
 	if (!ret) {
 		*out = op->comm;
 		(*out)->session->listening = true; /* the comm takes over the op's listen_hold */
 		op->comm = NULL;
-		/* Register the comm before the op leaves the table: a PROBE must find one of the two. */
-		registry_add(*out);
 	}
 	connect_table_remove(op);
 	op_free(op, !ret);

@@ -237,15 +237,17 @@ int listen_accept(struct anynet_listener *listener, struct anynet_comm **out)
 	pthread_mutex_lock(&engine.lock);
 	ret = accept_locked(listener, out);
 	pthread_mutex_unlock(&engine.lock);
+	if (*out && (ret = registry_add(*out))) {
+		listen_destroy_comm(*out);
+		*out = NULL;
+	}
 	if (ret)
 		anynet_warn("accept on dev %s: connection not established within %d ms: %s; see the "
 			    "peer's log",
 			    listener->dev->name, anynet_net.cfg->connect_timeout_ms,
 			    error_text(-ret));
-	if (*out) {
+	if (*out)
 		tell_of(*out);
-		registry_add(*out);
-	}
 	return ret;
 }
 

@@ -57,6 +57,17 @@ ssize_t send(int fd, const void *data, size_t bytes, int flags)
 	return syscall(SYS_sendto, fd, data, bytes, flags, NULL, 0);
 }
 
+/* In place of registry.c: it is full, and there is no memory. */
+static bool registry_is_full;
+
+int __real_registry_add(struct anynet_comm *comm);
+int __wrap_registry_add(struct anynet_comm *comm);
+
+int __wrap_registry_add(struct anynet_comm *comm)
+{
+	return registry_is_full ? -ENOMEM : __real_registry_add(comm);
+}
+
 static int setup(void **state)
 {
 	(void)state;
@@ -568,6 +579,28 @@ static void test_the_acceptor_may_want_checksums(void **state)
 	anynet_close(comm);
 }
 
+/* Nobody but its caller would know of such a comm. */
+static void test_a_comm_that_cannot_be_registered_is_none(void **state)
+{
+	struct anynet_wire_frame ready = { .type = ANYNET_FRAME_READY, .size = 1 };
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "an error");
+	int ret;
+
+	(void)state;
+	assert_int_equal(say(of_one_stream(hello_of(ANYNET_KIND_COMM, 0, 0))), ANYNET_STATUS_OK);
+	assert_int_equal(send(test.fds[0], &ready, sizeof(ready), 0), sizeof(ready));
+	capture_allow_warn();
+	registry_is_full = true;
+	do {
+		ret = anynet_accept(test.listener, &test.comm);
+		deadline_turn(&deadline);
+	} while (!ret && !test.comm);
+	registry_is_full = false;
+	assert_int_equal(ret, -ENOMEM);
+	assert_null(test.comm);
+	is_closed(0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -592,6 +625,7 @@ int main(void)
 		TEST(test_a_stream_that_broke_before_ready_and_is_given_up_is_not_missed),
 		TEST(test_the_connector_may_want_checksums),
 		TEST(test_the_acceptor_may_want_checksums),
+		TEST(test_a_comm_that_cannot_be_registered_is_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

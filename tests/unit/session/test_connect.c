@@ -37,6 +37,17 @@ int clock_gettime(clockid_t clock, struct timespec *time)
 	return (int)ret;
 }
 
+/* In place of registry.c: it is full, and there is no memory. */
+static bool registry_is_full;
+
+int __real_registry_add(struct anynet_comm *comm);
+int __wrap_registry_add(struct anynet_comm *comm);
+
+int __wrap_registry_add(struct anynet_comm *comm)
+{
+	return registry_is_full ? -ENOMEM : __real_registry_add(comm);
+}
+
 /* Somebody's listening socket, and a handle that leads there. */
 struct door {
 	int fd;
@@ -265,6 +276,34 @@ static void test_another_refusal_is_final(void **state)
 	close(door.fd);
 }
 
+/* Nobody but its caller would know of such a comm. */
+static void test_a_comm_that_cannot_be_registered_is_none(void **state)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the connection to end");
+	struct anynet_wire_hello hello;
+	struct anynet_comm *comm;
+	struct door door;
+	int fd, ret;
+	char byte;
+
+	(void)state;
+	open_door(&door, 1);
+	fd = let_in(&door, &hello);
+	answer(fd, &hello, ANYNET_STATUS_OK);
+	registry_is_full = true;
+	do {
+		ret = connect_step(&door, &comm);
+		deadline_turn(&deadline);
+	} while (!ret && !comm);
+	registry_is_full = false;
+	assert_int_equal(ret, -ENOMEM);
+	assert_null(comm);
+	while (recv(fd, &byte, 1, 0) > 0) /* READY */
+		;
+	close(fd);
+	close(door.fd);
+}
+
 /* The number of a connect in progress is worth nothing without its token. */
 static void test_a_handle_finds_its_own_connect_only(void **state)
 {
@@ -380,6 +419,7 @@ int main(void)
 		TEST(test_a_late_peer_is_waited_for),
 		TEST(test_who_is_busy_is_asked_again),
 		TEST(test_another_refusal_is_final),
+		TEST(test_a_comm_that_cannot_be_registered_is_none),
 		TEST(test_a_handle_finds_its_own_connect_only),
 		TEST(test_who_gives_up_listens_no_longer),
 		TEST(test_an_owner_that_ends_takes_its_own_connects),
