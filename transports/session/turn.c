@@ -18,10 +18,11 @@ static void poll_streams(struct anynet_comm *comm)
 
 		if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP))
 			stream->readable = true;
-		/* The set is edge-triggered: if the end came with the last bytes, no further event reports it. */
-		if (events[i].events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP))
+		/* The set is edge-triggered: if the end came with the last bytes, no further event reports it. EPOLLERR alone
+		 * is a notification of MSG_ZEROCOPY. */
+		if (events[i].events & (EPOLLHUP | EPOLLRDHUP))
 			stream->ended = true;
-		if (events[i].events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
+		if (events[i].events & (EPOLLOUT | EPOLLHUP))
 			stream->writable = true;
 	}
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * MSG_ZEROCOPY (zerocopy.c): which calls ask for it, and what the kernel's notifications change about that. The
- * sockets of the test cannot do it: setsockopt(), send(), sendmsg() and recvmsg() of this program are the test's,
- * and so are the notifications.
+ * sockets of the test cannot do it: setsockopt(), send(), sendmsg(), recvmsg() and epoll_wait() of this program are the
+ * test's, and so are the notifications.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -32,6 +33,7 @@ static struct {
 	unsigned calls;   /* with MSG_ZEROCOPY; each has a number, from 0 */
 	struct sock_extended_err notices[4];
 	unsigned notice_count;
+	struct anynet_stream *notified; /* the sender's, of which epoll reports that notices have come */
 } test;
 
 /* --- the kernel's part --- */
@@ -84,6 +86,17 @@ ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 	msg->msg_controllen = CMSG_SPACE(sizeof(test.notices[0]));
 	memmove(&test.notices[0], &test.notices[1], --test.notice_count * sizeof(test.notices[0]));
 	return 0;
+}
+
+int epoll_wait(int epfd, struct epoll_event *events, int max, int ms)
+{
+	int n = (int)syscall(SYS_epoll_pwait, epfd, events, max, ms, NULL, 8);
+
+	if (n || !test.notified || epfd != test.pair.send->epfd)
+		return n;
+	events[0] = (struct epoll_event){ .events = EPOLLERR, .data.ptr = test.notified };
+	test.notified = NULL;
+	return 1;
 }
 
 /* The kernel no longer needs the memory of that call. */
@@ -229,6 +242,25 @@ static void test_on_means_on(void **state)
 	assert_int_equal(test.notice_count, 0);
 }
 
+/* A stream that has ended is read in each turn. */
+static void test_a_notice_is_not_the_end_of_the_stream(void **state)
+{
+	struct anynet_stream *stream;
+
+	(void)state;
+	pair_open(&test.pair, 2);
+	stream = test.pair.send->streams[1];
+	for (int i = 0; i < 3; i++)
+		comm_turn(test.pair.send);
+	assert_false(stream->readable);
+	test.notified = stream;
+	comm_turn(test.pair.send);
+	assert_null(test.notified);
+	comm_turn(test.pair.send);
+	assert_false(stream->readable);
+	assert_false(stream->ended);
+}
+
 #define ZEROCOPY(name) \
 	cmocka_unit_test_prestate_setup_teardown(name, pair_setup, pair_teardown, &test.pair)
 
@@ -243,6 +275,7 @@ int main(void)
 		ZEROCOPY(test_notices_may_be_out_of_order),
 		ZEROCOPY(test_where_it_is_known_not_to_help_it_is_not_asked_for),
 		ZEROCOPY(test_on_means_on),
+		ZEROCOPY(test_a_notice_is_not_the_end_of_the_stream),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
