@@ -154,6 +154,8 @@ static int agree(struct dial *dial)
 
 	if (ret == -EAGAIN && os_now_ms() < dial->proof_ms)
 		return ret;
+	if (ret == -EAGAIN && dial->done)
+		return -ETIMEDOUT; /* the rest of the PING would be read as a frame */
 	if (!ret && (dial->frame.type != ANYNET_FRAME_PING || dial->frame.seq != ANYNET_PING_JOIN))
 		return -EPROTO;
 	if (!ret)

@@ -461,6 +461,39 @@ static void test_an_unusable_secret_dials_nobody(void **state)
 	close(other);
 }
 
+/* --- where the RDMA CM has failed --- */
+
+/* The peer's PING, of which `bytes` come in time. The result of the dial. */
+static int agree_with(size_t bytes, enum dial_state *state)
+{
+	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING, .seq = ANYNET_PING_JOIN };
+	struct dial dial = DIAL_INIT;
+	int fds[2], ret;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+	dial.fd = fds[0];
+	dial.hello = calloc(1, sizeof(*dial.hello));
+	dial.quiet = true;
+	dial.state = DIAL_AGREE; /* its time is over */
+	assert_int_equal(send(fds[1], &ping, bytes, 0), bytes);
+	ret = dial_step(&dial);
+	*state = dial.state;
+	dial_close(&dial);
+	close(fds[1]);
+	return ret;
+}
+
+/* The connection goes on over TCP, unless the rest of the PING would be the head of the next frame. */
+static void test_half_a_ping_is_not_left_in_the_connection(void **state)
+{
+	enum dial_state end;
+
+	(void)state;
+	assert_int_equal(agree_with(0, &end), 0);
+	assert_int_equal(end, DIAL_DONE);
+	assert_int_equal(agree_with(12, &end), -ETIMEDOUT);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -480,6 +513,8 @@ int main(void)
 		cmocka_unit_test_setup(test_other_versions_and_lost_lines_are_told, without_secret),
 		cmocka_unit_test_setup(test_other_versions_and_lost_lines_are_told, with_secret),
 		cmocka_unit_test_setup(test_an_unusable_secret_dials_nobody, with_secret),
+		cmocka_unit_test_setup(test_half_a_ping_is_not_left_in_the_connection,
+				       without_secret),
 	};
 	char why[512];
 
