@@ -125,11 +125,14 @@ bool ib_events_settle(void)
 
 	for (int i = 0; (nic = ib_nic_opened(i)); i++) {
 		unsigned downs;
+		int ret;
 
 		if (atomic_load(&nic->failed) || !atomic_exchange(&nic->stale, false))
 			continue;
 		downs = atomic_load(&nic->downs);
-		set_port(nic, ib_nic_refresh(nic) == -ENETDOWN);
+		ret = ib_nic_refresh(nic);
+		if (ret != -EIO) /* else it cannot be read, and stays what it was */
+			set_port(nic, ret == -ENETDOWN);
 		/* It may have been read before it went down. */
 		if (atomic_load(&nic->downs) != downs)
 			set_port(nic, true);

@@ -92,6 +92,30 @@ static void test_an_event_is_newer_than_what_was_read_before_it(void **state)
 	assert_false(carrier_port_is_down(&local_dev));
 }
 
+static int query_port_refused(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr)
+{
+	(void)context;
+	(void)port;
+	(void)attr;
+	return EIO;
+}
+
+static void test_a_port_that_cannot_be_read_stays_what_it_was(void **state)
+{
+	(void)state;
+	verbs.query_port = query_port_refused;
+	stub_port_event(1, IBV_EVENT_PORT_ERR);
+	stub_port_event(1, IBV_EVENT_PORT_ACTIVE);
+	ib_events_read();
+	assert_true(ib_events_settle());
+	assert_true(carrier_port_is_down(&local_dev));
+	verbs.query_port = stub.query_port;
+	stub_port_event(1, IBV_EVENT_PORT_ACTIVE);
+	ib_events_read();
+	assert_true(ib_events_settle());
+	assert_false(carrier_port_is_down(&local_dev));
+}
+
 static void test_one_port_is_not_the_other(void **state)
 {
 	(void)state;
@@ -185,6 +209,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_a_port_is_down_until_it_is_up),
 		T(test_an_event_is_newer_than_what_was_read_before_it),
+		T(test_a_port_that_cannot_be_read_stays_what_it_was),
 		T(test_one_port_is_not_the_other),
 		T(test_a_queue_pair_fails_alone),
 		T(test_every_event_is_acknowledged),
