@@ -315,9 +315,10 @@ int ib_qp_rejoin(struct ib_qp *qp)
 
 	ib_cm_quit(qp);
 	ret = -qp->nic->verbs->modify_qp(qp->ibv, &attr, IBV_QP_STATE);
-	qp->rq.posted = 0;
-	if (!ret)
+	if (!ret) {
+		qp->rq.posted = 0; /* RESET drops them */
 		ret = to_init(qp);
+	}
 	if (!ret)
 		ret = ib_qp_post_slots(qp);
 	return ret ? ret : connect_by_hello(qp);

@@ -208,6 +208,26 @@ static void test_a_queue_pair_that_begins_anew_has_its_receives_once(void **stat
 	assert_non_null(qp->ibv); /* it has flushed */
 }
 
+static int refuse_to_modify(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
+{
+	(void)ibv;
+	(void)attr;
+	(void)mask;
+	return EIO;
+}
+
+/* It may still write. */
+static void test_a_queue_pair_that_cannot_begin_anew_is_destroyed(void **state)
+{
+	(void)state;
+	qp = ib_acceptor();
+	verbs.modify_qp = refuse_to_modify;
+	assert_int_equal(ib_qp_rejoin(qp), -EIO);
+	assert_non_null(qp->ibv);
+	ib_qp_fence(qp, NULL);
+	assert_null(qp->ibv);
+}
+
 static void test_what_came_before_a_link_was_left_is_there(void **state)
 {
 	const struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
@@ -586,6 +606,7 @@ int main(void)
 		T(test_ends_of_different_kinds_do_not_go_together),
 		T(test_an_end_that_cannot_be_is_refused),
 		T(test_a_queue_pair_that_begins_anew_has_its_receives_once),
+		T(test_a_queue_pair_that_cannot_begin_anew_is_destroyed),
 		T(test_what_came_before_a_link_was_left_is_there),
 		T(test_a_link_is_left_when_its_receives_are_back_however_slowly),
 		T(test_nccls_traffic_class_is_the_wish_where_nothing_is_set),
