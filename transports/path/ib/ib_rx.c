@@ -49,12 +49,15 @@ static int take_data(struct ib_stream *stream, const struct ib_qp *qp,
 
 	if (ret)
 		return ret;
-	if (payload)
+	if (payload) {
 		recv_put(comm, msg, dst, payload, header->length);
-	else if (header->length && (!msg->sub || msg->unexpected))
+		/* The sender believes that it may: `frames` may have arrived out of order, so it is written again. */
+		stream->takes_frames |= recv_is_on_gpu(msg);
+	} else if (header->length && (!msg->sub || msg->unexpected)) {
 		return bad_frame(stream, 0); /* no CTS was given for it */
-	else if (anynet_unlikely(comm->base.gpu))
+	} else if (anynet_unlikely(comm->base.gpu)) {
 		comm->wrote |= ib_memory_bit(qp->nic);
+	}
 	recv_arrived(comm, msg, header->length);
 	return comm->base.fault.err;
 }

@@ -414,6 +414,69 @@ static void test_small_receives_are_told_while_the_way_is_not_full(void **state)
 	}
 }
 
+/* --- GPU memory, which is the host's here --- */
+
+int __wrap_gpu_put(struct gpu *gpu, void *to, const void *from, size_t bytes, bool polled);
+
+int __wrap_gpu_put(struct gpu *gpu, void *to, const void *from, size_t bytes, bool polled)
+{
+	(void)gpu;
+	(void)polled;
+	memcpy(to, from, bytes);
+	return 0;
+}
+
+static struct anynet_request *irecv_on_gpu(void *data, size_t bytes, struct anynet_mr *mr)
+{
+	struct anynet_request *req;
+	int tag = 0;
+
+	assert_int_equal(anynet_irecv(pair.recv,
+				      &(struct anynet_recv){ .n = 1,
+							     .data = &data,
+							     .bytes = &bytes,
+							     .tags = &tag,
+							     .mrs = &mr },
+				      &req),
+			 0);
+	assert_non_null(req);
+	return req;
+}
+
+/* Was it written since ib_note_posted()? */
+static bool frames_told(void)
+{
+	for (unsigned i = 0; i < ib_posted_count; i++)
+		if (ib_posted[i].addr ==
+		    PEER_ADDR + offsetof(struct anynet_wire_cts_ring, frames))
+			return true;
+	return false;
+}
+
+/* The 1 that was written before may have arrived after the 0. */
+static void test_a_sender_that_believes_in_frames_is_told_again(void **state)
+{
+	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+	struct anynet_request *req;
+	struct anynet_mr *mr;
+
+	(void)state;
+	open_recv(1);
+	ib_bring(ib_qp_of(pair.recv, 0), &ping, NULL, 0);
+	ib_turn(pair.recv); /* small messages may come in frames */
+	assert_int_equal(anynet_reg_mr(pair.recv, pair_in, LARGE, ANYNET_PTR_HOST, &mr), 0);
+	mr->gpu = (struct gpu *)(uintptr_t)1; /* nobody looks into it */
+	for (uint32_t seq = 0; seq < 2; seq++) {
+		ib_note_posted();
+		req = irecv_on_gpu(pair_in, 100, mr);
+		pair_idle(req);
+		assert_true(frames_told());
+		bring(0, seq, 100);
+		assert_true(pair_done(req, NULL));
+	}
+	anynet_dereg_mr(pair.recv, mr);
+}
+
 static void test_nothing_is_written_when_a_comm_is_closed(void **state)
 {
 	const struct ibv_qp *qp;
@@ -442,6 +505,7 @@ int main(void)
 		T(test_cts_stay_in_the_cts_ring),
 		T(test_cts_wait_for_others),
 		T(test_small_receives_are_told_while_the_way_is_not_full),
+		T(test_a_sender_that_believes_in_frames_is_told_again),
 		T(test_nothing_is_written_when_a_comm_is_closed),
 	};
 
