@@ -47,6 +47,14 @@ static int not_reached(const struct proof *proof, const char *what)
 	return -ENOMEM;
 }
 
+/* The proof could not be run. Then GPUDirect RDMA is used untested. */
+static int unproven(const struct proof *proof, const char *why)
+{
+	anynet_info("dev %s: GPU %d: GPUDirect RDMA is used untested: %s",
+		    proof->nic->dev->name, gpu_ordinal(proof->gpu), why);
+	return 0;
+}
+
 /* Waits for the posted request. Its completion's status; -1 = it has none. */
 static int await(const struct proof *proof)
 {
@@ -85,10 +93,11 @@ static int move_gpu(struct proof *proof, enum ibv_wr_opcode opcode, uint8_t *loc
 static int try(struct proof *proof)
 {
 	uint8_t *out = proof->page, *in = proof->page + PROOF_BYTES;
-	int ret = os_random(out, PROOF_BYTES);
+	int ret;
 
-	if (!ret)
-		ret = move_gpu(proof, IBV_WR_RDMA_WRITE, out, "WRITE");
+	if (os_random(out, PROOF_BYTES))
+		return unproven(proof, "no random bytes for the test");
+	ret = move_gpu(proof, IBV_WR_RDMA_WRITE, out, "WRITE");
 	if (!ret)
 		ret = move_gpu(proof, IBV_WR_RDMA_READ, in, "READ");
 	if (ret)
@@ -110,14 +119,6 @@ static bool works(struct proof *proof)
 {
 	return !move(proof, IBV_WR_RDMA_READ, proof->page + PROOF_BYTES, (uintptr_t)proof->page,
 		     proof->self.mr->rkey);
-}
-
-/* The proof could not be run. Then GPUDirect RDMA is used untested. */
-static int unproven(const struct proof *proof, const char *why)
-{
-	anynet_info("dev %s: GPU %d: GPUDirect RDMA is used untested: %s",
-		    proof->nic->dev->name, gpu_ordinal(proof->gpu), why);
-	return 0;
 }
 
 static int prove(struct proof *proof, struct ib_mr_cache *cache, const struct anynet_mr *mr,

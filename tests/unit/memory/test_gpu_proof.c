@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The proof that a NIC reaches a GPU (gpu_proof.c), where it cannot be run: GPUDirect RDMA is used untested. GPU memory is
+ * the host's here. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "support/capture.h"
+#include "transports/base/os.h"
+#include "transports/device/ib_self.h"
+#include "transports/memory/gpu_proof.h"
+#include "unit/ib_ends.h"
+
+#define NUMBER_BYTES 8 /* those of a queue pair are there */
+
+static struct nic_memory memory;
+static struct anynet_mr mr = { .type = ANYNET_PTR_CUDA, .gpu = (struct gpu *)(void *)&memory };
+static uint8_t scratch[GPU_SCRATCH_BYTES];
+static bool no_random, no_scratch, unreachable;
+static char why[ANYNET_REASON_BYTES];
+
+/* --- in place of os.c, gpu.c and the adapter --- */
+
+int __wrap_os_random(void *data, size_t bytes);
+int __real_os_random(void *data, size_t bytes);
+void *__wrap_gpu_scratch(struct gpu *gpu);
+struct memory_id __wrap_gpu_memory_id(const void *addr, size_t bytes);
+int __wrap_gpu_ordinal(const struct gpu *gpu);
+int __real_ib_self_post(struct ib_self *self, enum ibv_wr_opcode opcode, void *local,
+			uint32_t bytes, uint64_t remote, uint32_t rkey);
+int __wrap_ib_self_post(struct ib_self *self, enum ibv_wr_opcode opcode, void *local,
+			uint32_t bytes, uint64_t remote, uint32_t rkey);
+
+int __wrap_os_random(void *data, size_t bytes)
+{
+	return no_random && bytes > NUMBER_BYTES ? -ENOSYS : __real_os_random(data, bytes);
+}
+
+void *__wrap_gpu_scratch(struct gpu *gpu)
+{
+	(void)gpu;
+	return no_scratch ? NULL : scratch;
+}
+
+struct memory_id __wrap_gpu_memory_id(const void *addr, size_t bytes)
+{
+	(void)addr;
+	(void)bytes;
+	return memory_id_unique();
+}
+
+int __wrap_gpu_ordinal(const struct gpu *gpu)
+{
+	(void)gpu;
+	return 0;
+}
+
+int __wrap_ib_self_post(struct ib_self *self, enum ibv_wr_opcode opcode, void *local,
+			uint32_t bytes, uint64_t remote, uint32_t rkey)
+{
+	int ret = __real_ib_self_post(self, opcode, local, bytes, remote, rkey);
+
+	assert_int_equal(ret, 0);
+	stub_complete(self->qp, 1,
+		      unreachable && remote == (uintptr_t)scratch ? IBV_WC_REM_ACCESS_ERR
+								  : IBV_WC_SUCCESS);
+	return 0;
+}
+
+static int by_address(struct ib_mr_cache *cache, const struct anynet_mr *piece, struct ib_mr **made,
+		      char *reason, size_t reason_bytes)
+{
+	return ib_mr_get(cache, &piece->range, 0, made, reason, reason_bytes);
+}
+
+/* --- */
+
+static int setup(void **state)
+{
+	pair_setup(state);
+	memory = (struct nic_memory){ .nic = ib_ends_start() };
+	memory.cache = ib_mr_cache_create(memory.nic->verbs, memory.nic->pd, ANYNET_AUTO);
+	no_random = no_scratch = unreachable = false;
+	return memory.cache ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	capture_check();
+	return 0;
+}
+
+static int prove(void)
+{
+	return gpu_prove(&memory, &mr, by_address, why, sizeof(why));
+}
+
+static void test_what_cannot_be_reached_is_not_used(void **state)
+{
+	(void)state;
+	unreachable = true;
+	assert_int_equal(prove(), -ENOMEM);
+	assert_int_equal(prove(), -EALREADY);
+}
+
+static void test_what_cannot_be_proved_is_used(void **state)
+{
+	bool *const missing[] = { &no_random, &no_scratch };
+
+	for (int i = 0; i < 2; i++) {
+		setup(state);
+		*missing[i] = true;
+		assert_int_equal(prove(), 0);
+		assert_int_equal(prove(), 0);
+	}
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(test_what_cannot_be_reached_is_not_used),
+		T(test_what_cannot_be_proved_is_used),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
