@@ -2,10 +2,8 @@
 /* The typo guard of the settings; see config_names.h. */
 #include "config_names.h"
 
-#include <ctype.h>
 #include <stdbool.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include <nccl_net/config.h>
@@ -42,7 +40,7 @@ static size_t min3(size_t a, size_t b, size_t c)
 
 static bool same_letter(char a, char b)
 {
-	return toupper((unsigned char)a) == toupper((unsigned char)b);
+	return anynet_lower(a) == anynet_lower(b);
 }
 
 size_t anynet_name_distance(const char *a, const char *b)
@@ -138,6 +136,13 @@ static void check_nccl_name(const char *typed)
 			    nearest.name);
 }
 
+static bool begins_with(const char *name, const char *prefix)
+{
+	while (*prefix && same_letter(*name, *prefix))
+		name++, prefix++;
+	return !*prefix;
+}
+
 void anynet_config_check_names(void)
 {
 	for (char *const *entry = environ; entry && *entry; entry++) {
@@ -148,9 +153,9 @@ void anynet_config_check_names(void)
 			continue;
 		memcpy(name, *entry, bytes);
 		name[bytes] = 0;
-		if (!strncasecmp(name, "ANYNET_", 7))
+		if (begins_with(name, "ANYNET_"))
 			check_own_name(name);
-		else if (!strncasecmp(name, "NCCL_", 5))
+		else if (begins_with(name, "NCCL_"))
 			check_nccl_name(name);
 	}
 }

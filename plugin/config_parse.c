@@ -3,14 +3,12 @@
 #include "config_parse.h"
 
 #include <arpa/inet.h>
-#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
 
 #include <nccl_net/util.h>
@@ -52,7 +50,7 @@ static void *field(const struct anynet_config_row *row, struct anynet_config *cf
 static int choose(const struct choice *choices, size_t count, const char *text, int *value)
 {
 	for (size_t i = 0; i < count; i++) {
-		if (!strcasecmp(text, choices[i].text)) {
+		if (anynet_same_word(text, choices[i].text)) {
 			*value = choices[i].value;
 			return 0;
 		}
@@ -101,7 +99,7 @@ static int number_with_unit(const struct anynet_config_row *row, const char *tex
 	if (leading_number(text, &number, &end))
 		return -EINVAL;
 	for (size_t i = 0; i < count; i++) {
-		if (strcasecmp(end, units[i].text))
+		if (!anynet_same_word(end, units[i].text))
 			continue;
 		if (__builtin_mul_overflow(number, units[i].factor, &number))
 			return -EINVAL;
@@ -128,7 +126,7 @@ static int bytes_of(const struct anynet_config_row *row, const char *text, long 
 static bool means_auto(const char *text)
 {
 	/* NCCL's variables use -1 and -2 for "automatic". */
-	return !strcasecmp(text, "auto") || !strcmp(text, "-1") || !strcmp(text, "-2");
+	return anynet_same_word(text, "auto") || !strcmp(text, "-1") || !strcmp(text, "-2");
 }
 
 int anynet_parse_flag(const struct anynet_config_row *row, const char *text,
@@ -262,8 +260,8 @@ int anynet_parse_path(const struct anynet_config_row *row, const char *text,
 int anynet_parse_directory(const struct anynet_config_row *row, const char *text,
 			   struct anynet_config *cfg)
 {
-	if (!strcasecmp(text, "auto") || !strcasecmp(text, "off"))
-		text = strcasecmp(text, "auto") ? "off" : "auto";
+	if (anynet_same_word(text, "auto") || anynet_same_word(text, "off"))
+		text = anynet_same_word(text, "auto") ? "auto" : "off";
 	else if (*text != '/')
 		return -EINVAL;
 	return anynet_parse_text(row, text, cfg);
@@ -278,11 +276,23 @@ int anynet_parse_ifname(const struct anynet_config_row *row, const char *text,
 	return anynet_parse_text(row, text, cfg);
 }
 
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static bool is_of_word(char c)
+{
+	char letter = anynet_lower(c);
+
+	return (letter >= 'a' && letter <= 'z') || is_digit(c) || c == '_' || c == '-';
+}
+
 int anynet_parse_word(const struct anynet_config_row *row, const char *text,
 		      struct anynet_config *cfg)
 {
 	for (const char *c = text; *c; c++) {
-		if (!isalnum((unsigned char)*c) && *c != '_' && *c != '-')
+		if (!is_of_word(*c))
 			return -EINVAL;
 	}
 	return anynet_parse_text(row, text, cfg);
@@ -386,7 +396,7 @@ int anynet_parse_networks(const struct anynet_config_row *row, const char *text,
 {
 	char list[sizeof(cfg->allow)] = "";
 
-	if (!*text || !strcasecmp(text, "none"))
+	if (!*text || anynet_same_word(text, "none"))
 		return anynet_parse_text(row, *text ? "none" : "", cfg);
 	while (text)
 		if (take_network(&text, list, sizeof(list)))
@@ -400,9 +410,9 @@ int anynet_parse_ports(const struct anynet_config_row *row, const char *text,
 	const char *end;
 	long lo = 0, hi = 0;
 
-	if (strcasecmp(text, "auto") && strcmp(text, "0")) {
+	if (!anynet_same_word(text, "auto") && strcmp(text, "0")) {
 		if (leading_number(text, &lo, &end) || *end != '-' ||
-		    !isdigit((unsigned char)end[1]) || anynet_parse_number(end + 1, &hi))
+		    !is_digit(end[1]) || anynet_parse_number(end + 1, &hi))
 			return -EINVAL;
 		if (lo < row->min || hi > row->max || lo > hi)
 			return -EINVAL;

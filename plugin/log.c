@@ -3,7 +3,6 @@
  * transports/base/log.c writes the lines. */
 #include <stdbool.h>
 #include <stdlib.h>
-#include <strings.h>
 
 #include <nccl_net/log.h>
 
@@ -15,7 +14,7 @@ static const char *const level_names[] = {
 static int level_parse(const char *text)
 {
 	for (size_t i = 0; text && i < ARRAY_SIZE(level_names); i++) {
-		if (!strcasecmp(text, level_names[i]))
+		if (anynet_same_word(text, level_names[i]))
 			return (int)i;
 	}
 	return -1;

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include <nccl_net/log.h>
 
@@ -28,7 +27,7 @@ const char *anynet_selector_name_for(const char *nccl_net)
 	if (!*nccl_net)
 		return "";
 	for (size_t i = 0; i < ARRAY_SIZE(served_names); i++) {
-		if (!strcasecmp(nccl_net, served_names[i]))
+		if (anynet_same_word(nccl_net, served_names[i]))
 			return nccl_net;
 	}
 	return own_name;
@@ -55,7 +54,7 @@ static const char *asked_for_ib(const char *name, const struct anynet_config *cf
 {
 	if (cfg->transport == ANYNET_CHOOSE_IB)
 		return "ANYNET_TRANSPORT=ib";
-	if (cfg->transport == ANYNET_CHOOSE_AUTO && !strcasecmp(name, "IB"))
+	if (cfg->transport == ANYNET_CHOOSE_AUTO && anynet_same_word(name, "IB"))
 		return "NCCL_NET=IB";
 	return NULL;
 }
@@ -65,7 +64,7 @@ static const char *asked_for_tcp(const char *name, const struct anynet_config *c
 {
 	if (cfg->transport == ANYNET_CHOOSE_TCP)
 		return "ANYNET_TRANSPORT=tcp";
-	if (cfg->transport == ANYNET_CHOOSE_AUTO && !strcasecmp(name, "Socket"))
+	if (cfg->transport == ANYNET_CHOOSE_AUTO && anynet_same_word(name, "Socket"))
 		return "NCCL_NET=Socket";
 	return NULL;
 }

@@ -36,6 +36,12 @@ forbid "the contracts do not know NCCL's ABI" '(nccl_net/)?abi/' \
 	include/nccl_net/comm.h include/nccl_net/config.h include/nccl_net/device.h \
 	include/nccl_net/log.h include/nccl_net/stats.h include/nccl_net/util.h include/nccl_net/wire.h
 forbid "product code never includes tests" "(.*/)?tests/" plugin transports tools include
+# A program's locale decides what is a letter, and which two differ in case only: see util.h.
+if grep -RnE --include='*.[ch]' '\b(strn?casecmp|strcasestr|to(lower|upper)|is(al(num|pha)|print|graph|punct|space|upper|lower))\(' \
+	plugin transports include; then
+	echo "not allowed: functions that follow the locale, in the plugin"
+	bad=1
+fi
 # printf writes the decimal point of the program's locale: seconds_text in libc_text.h does not.
 if grep -RnE --include='*.[ch]' '"[^"]*%[-+#0-9.*]*[aefgAEFG]' plugin transports; then
 	echo "not allowed: floating-point conversions in texts of the plugin"
