@@ -40,7 +40,8 @@ static struct {
 	struct anynet_probe probe;
 	_Atomic pid_t pid; /* process in which anynet_net_start ran last */
 	anynet_nccl_logger logger;
-	anynet_nccl_profiler profiler;
+	anynet_nccl_profiler profiler; /* of the first NCCL that has one */
+	bool two_profilers;            /* another NCCL has another one */
 	int nccl_version; /* 0 = not found */
 	TAILQ_HEAD(, anynet_context) contexts;
 } core = { .contexts = TAILQ_HEAD_INITIALIZER(core.contexts) };
@@ -120,7 +121,7 @@ static void announce(int abi)
 }
 
 /* With the core lock. */
-static void take_callbacks(int abi, anynet_nccl_logger logger, anynet_nccl_profiler profiler)
+static void take_logger(int abi, anynet_nccl_logger logger)
 {
 	if (logger && logger != core.logger) {
 		core.logger = logger;
@@ -129,8 +130,19 @@ static void take_callbacks(int abi, anynet_nccl_logger logger, anynet_nccl_profi
 			core.nccl_version = find_nccl(logger);
 		announce(abi);
 	}
-	if (profiler)
-		core.profiler = profiler;
+}
+
+/* With the core lock and the settings. A profiler understands the handles of its own NCCL only, and a handle does not
+ * tell whose it is: with two of them there are no events. */
+static void take_profiler(anynet_nccl_profiler profiler)
+{
+	if (!profiler || profiler == core.profiler || core.two_profilers)
+		return;
+	core.two_profilers = core.profiler != NULL;
+	core.profiler = profiler;
+	anynet_net_set_profiler(core.two_profilers ? NULL : profiler);
+	if (core.two_profilers && core.cfg.profile)
+		anynet_info("two NCCLs in this process have profilers: no network events are reported");
 }
 
 /* With the core lock. */
@@ -162,16 +174,12 @@ static bool is_beginning(int abi)
 
 void anynet_core_init(int abi, anynet_nccl_logger logger, anynet_nccl_profiler profiler)
 {
-	anynet_nccl_profiler known;
-
 	core_lock();
 	if (is_beginning(abi))
 		fused_restart();
-	known = core.profiler;
-	take_callbacks(abi, logger, profiler);
+	take_logger(abi, logger);
 	start();
-	if (core.profiler != known)
-		anynet_net_set_profiler(core.profiler);
+	take_profiler(profiler);
 	core_unlock();
 }
 

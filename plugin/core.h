@@ -14,7 +14,7 @@ struct anynet_context;
 
 /*
  * NCCL's init. The first call in a process probes the host and logs the result. Never fails (net-api.md §2.6). A NULL
- * logger or profiler keeps the current one. `abi`: the API version that NCCL uses.
+ * logger or profiler keeps the current one; two profilers are none. `abi`: the API version that NCCL uses.
  */
 void anynet_core_init(int abi, anynet_nccl_logger logger, anynet_nccl_profiler profiler);
 

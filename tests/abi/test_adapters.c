@@ -595,9 +595,15 @@ static int profiler(void **event, int type, void *phandle, int64_t plugin_id, vo
 	return 0;
 }
 
+static int other_profiler(void **event, int type, void *phandle, int64_t plugin_id, void *ext)
+{
+	return profiler(event, type, phandle, plugin_id, ext);
+}
+
+/* The last test: what it ends with stays. */
 static void test_the_profiler_is_handed_down(void **state)
 {
-	void *ctx = NULL;
+	void *ctx = NULL, *other = NULL;
 
 	(void)state;
 	assert_int_equal(ncclNetPlugin_v10.init(fake_logger, profiler), ANYNET_NCCL_SUCCESS);
@@ -606,7 +612,14 @@ static void test_the_profiler_is_handed_down(void **state)
 	assert_int_equal(ncclNetPlugin_v12.init(&ctx, 1, NULL, fake_logger, NULL),
 			 ANYNET_NCCL_SUCCESS);
 	assert_true(fake.profiler == profiler);
+	/* Another NCCL's does: neither understands the other's handles. */
+	assert_int_equal(ncclNetPlugin_v12.init(&other, 1, NULL, fake_logger, other_profiler),
+			 ANYNET_NCCL_SUCCESS);
+	assert_true(fake.profiler == NULL);
+	assert_int_equal(ncclNetPlugin_v10.init(fake_logger, profiler), ANYNET_NCCL_SUCCESS);
+	assert_true(fake.profiler == NULL);
 	ncclNetPlugin_v12.finalize(ctx);
+	ncclNetPlugin_v12.finalize(other);
 }
 
 int main(void)

@@ -16,7 +16,7 @@ struct anynet_net {
 	int device_count;
 	int io_threads;           /* number of I/O threads to run; 0 = none */
 	int gpu_count;            /* NVIDIA GPUs on this host; 0 = none, or not known */
-	anynet_profiler profiler; /* NULL = no events */
+	_Atomic anynet_profiler profiler; /* NULL = no events; a later init may change it */
 	int nccl_version;         /* 0 = not found */
 	char nccl_path[256];
 	char name[16]; /* network name that NCCL uses for the plugin; "" = not known */

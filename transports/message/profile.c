@@ -15,13 +15,18 @@ void *profile_start_event(struct anynet_comm *comm, void *phandle, size_t bytes)
 			    .op = !comm->is_send,
 			    .length = bytes },
 	};
+	anynet_profiler profiler = anynet_net.profiler;
 	void *event = NULL;
 
-	anynet_net.profiler(&event, PROFILE_START, phandle, PROFILE_SOCKET_ID, &desc);
+	if (profiler)
+		profiler(&event, PROFILE_START, phandle, PROFILE_SOCKET_ID, &desc);
 	return event;
 }
 
 void profile_stop_event(void *event)
 {
-	anynet_net.profiler(&event, PROFILE_STOP, NULL, 0, NULL);
+	anynet_profiler profiler = anynet_net.profiler;
+
+	if (profiler)
+		profiler(&event, PROFILE_STOP, NULL, 0, NULL);
 }

@@ -26,7 +26,8 @@ ANYNET_COLD void profile_stop_event(void *event);
 /* Starts an event; the caller stops it. NULL = no profiler, or it does not want network events. */
 static inline void *profile_start(struct anynet_comm *comm, void *phandle, size_t bytes)
 {
-	if (anynet_likely(!anynet_net.profiler || !phandle))
+	if (anynet_likely(!phandle ||
+			  !atomic_load_explicit(&anynet_net.profiler, memory_order_relaxed)))
 		return NULL;
 	return profile_start_event(comm, phandle, bytes);
 }
