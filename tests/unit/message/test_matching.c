@@ -128,6 +128,27 @@ static void test_a_later_message_may_arrive_first_on_another_stream(void **state
 	assert_string_equal(in[2], "third");
 }
 
+/* The sender may have many more messages in flight than there are receives. */
+static void test_a_message_far_ahead_waits(void **state)
+{
+	const uint32_t far = 3 * ANYNET_REQUESTS;
+	struct anynet_wire_frame frame = frame_data(far, 0, 0, 4);
+	char in[8] = "";
+
+	(void)state;
+	pair_open_recv(&pair, 2);
+	frame_put(pair.fds[1], &frame, "far");
+	for (uint32_t seq = 0; seq <= far; seq++) {
+		struct anynet_request *req = pair_irecv(&pair, in, sizeof(in), 0);
+
+		frame = frame_data(seq, 0, 0, 5);
+		if (seq < far)
+			frame_put(pair.fds[0], &frame, "near");
+		pair_finish(&req, 1, NULL);
+		assert_string_equal(in, seq < far ? "near" : "far");
+	}
+}
+
 /* With several tags it waits in its stream for the one before it, and no longer. */
 static void test_a_later_message_goes_on_when_the_one_before_it_has_come(void **state)
 {
@@ -401,6 +422,7 @@ int main(void)
 		TEST(test_every_size_arrives_over_three_streams),
 		TEST(test_messages_of_one_tag_fill_receives_in_order),
 		TEST(test_only_the_first_receive_sets_the_tag),
+		TEST(test_a_message_far_ahead_waits),
 		TEST(test_a_later_message_may_arrive_first_on_another_stream),
 		TEST(test_a_later_message_goes_on_when_the_one_before_it_has_come),
 		TEST(test_a_group_is_filled_by_tag),
