@@ -61,14 +61,25 @@ static int make_pool(struct gpu *gpu)
 	return error;
 }
 
-/* The context of the pool is current. */
-static void unmake_pool(struct gpu *gpu)
+/* Gives up the plugin's own context, and with it what the pool has there. A copy that may still be in progress keeps it,
+ * and the memory. */
+static void give_up_context(struct gpu *gpu)
 {
-	if (gpu->pinned)
-		gpus.cuda.mem_host_unregister(gpu->memory);
+	struct gpu_call call;
+
+	if (atomic_load(&gpu->error) == CUDA_NOT_READY) {
+		gpu->memory = NULL;
+	} else {
+		if (!gpu_enter_context(gpu->context, 0, &call) && gpu->pinned)
+			gpus.cuda.mem_host_unregister(gpu->memory);
+		gpu_leave(gpu, &call, 0);
+		gpus.cuda.ctx_destroy(gpu->context);
+	}
 	gpu->pinned = 0;
-	gpu->in = gpu->out = NULL; /* destroyed with their context */
+	gpu->in = gpu->out = NULL; /* they end with their context */
 	memset(gpu->events, 0, sizeof(gpu->events));
+	atomic_store(&gpu->unsure, 0);
+	gpu->context = gpu->primary;
 }
 
 static bool wants_context(void)
@@ -110,7 +121,6 @@ static void choose_context(struct gpu *gpu, int device)
  * is used from now on, and the pool is to be made in it. */
 static int prove_context(struct gpu *gpu, const void *addr)
 {
-	struct gpu_call call;
 	char text[160];
 	int bounce;
 
@@ -123,13 +133,7 @@ static int prove_context(struct gpu *gpu, const void *addr)
 		"GPU %d: anynet's CUDA context cannot access the application's memory (%s); "
 		"copies use the application's context",
 		gpu->ordinal, gpu_why(gpu, text, sizeof(text)));
-	if (!gpu_enter_context(gpu->context, 0, &call))
-		unmake_pool(gpu);
-	gpu_leave(gpu, &call, 0);
-	if (atomic_load(&gpu->error) != CUDA_NOT_READY) /* else the copy may still be in progress */
-		gpus.cuda.ctx_destroy(gpu->context);
-	gpu->context = gpu->primary;
-	atomic_store(&gpu->unsure, 0);
+	give_up_context(gpu);
 	return 1;
 }
 
