@@ -151,9 +151,9 @@ static void post_sub(struct recv_comm *comm, struct recv_req *req, const struct 
 	sub->capacity = recv->bytes[i];
 	sub->tag = (uint32_t)recv->tags[i];
 	sub->mr = mr;
-	sub->gpu = mr ? mr->gpu : NULL;
-	if (anynet_unlikely(comm->memory < (sub->gpu ? RECV_GPU : RECV_HOST) && sub->capacity))
-		note_memory(comm, sub->gpu ? RECV_GPU : RECV_HOST);
+	sub->on_gpu = mr && mr->gpu;
+	if (anynet_unlikely(comm->memory < (sub->on_gpu ? RECV_GPU : RECV_HOST) && sub->capacity))
+		note_memory(comm, sub->on_gpu ? RECV_GPU : RECV_HOST);
 	sub->polled = recv->polled;
 	sub->event = profile_start(&comm->base, recv->phandles ? recv->phandles[i] : NULL, sub->capacity);
 	sub->next = NULL;

@@ -20,11 +20,11 @@ struct recv_sub {
 	size_t capacity;
 	size_t size; /* bytes of the message that filled it */
 	struct anynet_mr *mr;
-	struct gpu *gpu;       /* the GPU of the memory; NULL = host memory */
 	void *event;           /* the profiler's; NULL = none */
 	struct recv_sub *next; /* in the list of unmatched buffers, in posting order */
 	struct recv_req *owner;
 	uint32_t tag;
+	bool on_gpu; /* `data` is GPU memory */
 	bool polled; /* the GPU polls the buffer for flags while it is filled */
 };
 
@@ -141,8 +141,8 @@ struct recv_comm {
 	struct anynet_comm base; /* first */
 	struct recv_seen seen;
 	struct recv_posted posted;
-	enum recv_order order;
-	uint32_t tag; /* RECV_PLAIN: the only tag */
+	uint32_t tag;  /* RECV_PLAIN: the only tag */
+	uint8_t order; /* enum recv_order */
 	bool ready;   /* READY has come */
 	enum recv_memory memory;
 	uint64_t streams_standing; /* the connected streams by READY: bit i = stream i */

@@ -54,10 +54,10 @@ static void fill_sub(struct recv_comm *comm, struct recv_sub *sub, size_t size)
 static inline void copy_to(struct recv_comm *comm, const struct recv_sub *sub, uint8_t *to,
 			   const uint8_t *from, size_t bytes)
 {
-	if (anynet_likely(!sub || !sub->gpu))
+	if (anynet_likely(!sub || !sub->on_gpu))
 		copy_ascending(to, from, bytes);
-	else if (bytes && gpu_put(sub->gpu, to, from, bytes, sub->polled))
-		comm_note_gpu_fault(&comm->base, NULL, sub->gpu);
+	else if (bytes && gpu_put(sub->mr->gpu, to, from, bytes, sub->polled))
+		comm_note_gpu_fault(&comm->base, NULL, sub->mr->gpu);
 }
 
 void recv_deliver(struct recv_comm *comm, struct unexpected *unexpected, struct recv_sub *sub)
@@ -103,7 +103,7 @@ static void complete_message(struct recv_comm *comm, struct recv_msg *msg)
 
 bool recv_is_on_gpu(const struct recv_msg *msg)
 {
-	return !(msg->unexpected && msg->unexpected->data) && msg->sub && msg->sub->gpu;
+	return !(msg->unexpected && msg->unexpected->data) && msg->sub && msg->sub->on_gpu;
 }
 
 bool recv_is_polled(const struct recv_msg *msg)
