@@ -143,7 +143,7 @@ struct recv_comm {
 	struct recv_posted posted;
 	uint32_t tag;  /* RECV_PLAIN: the only tag */
 	uint8_t order; /* enum recv_order */
-	bool ready;   /* READY has come */
+	bool ready;    /* READY has come */
 	enum recv_memory memory;
 	uint64_t streams_standing; /* the connected streams by READY: bit i = stream i */
 	struct recv_owed owed;
