@@ -209,7 +209,9 @@ enum anynet_nccl_result abi_v12_irecv(void *rcomm, int n, void **data, size_t *b
 	if (anynet_unlikely(!rcomm))
 		return ANYNET_NCCL_INVALID_ARGUMENT;
 	if (anynet_unlikely(n < 1 || n > ANYNET_RECVS_MAX)) {
-		anynet_warn("receive of %d buffers refused: a group has 1 to %d", n, ANYNET_RECVS_MAX);
+		anynet_warn(
+			"receive of %d buffers refused: a group has 1 to %d; NCCL gets an error", n,
+			ANYNET_RECVS_MAX);
 		return ANYNET_NCCL_INVALID_USAGE;
 	}
 	for (int i = 0; i < n; i++)
@@ -284,8 +286,10 @@ enum anynet_nccl_result abi_v12_fuse(int *dev, int count, const int *devs, int m
 
 	*dev = -1;
 	if (count > most) {
-		anynet_warn("cannot fuse %d devices: a fused device has 1 to %d", count,
-			    most);
+		anynet_warn(
+			"cannot fuse %d devices: a fused device has 1 to %d; they stay separate; check "
+			"NCCL_NET_FORCE_MERGE",
+			count, most);
 		return ANYNET_NCCL_INVALID_USAGE;
 	}
 	ret = anynet_core_fuse(devs, count);

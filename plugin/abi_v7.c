@@ -43,7 +43,7 @@ enum anynet_nccl_result abi_v7_reg_mr(void *comm, void *data, int bytes, int typ
 	if (bytes < 0) {
 		*mhandle = NULL;
 		anynet_warn("registration of %d bytes refused: net API v7 has no sizes above 2 "
-			    "GiB",
+			    "GiB; NCCL gets an error; NCCL 2.20 and newer register more",
 			    bytes);
 		return ANYNET_NCCL_INVALID_USAGE;
 	}

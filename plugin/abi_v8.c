@@ -45,7 +45,7 @@ enum anynet_nccl_result abi_v8_isend(void *scomm, void *data, int bytes, int tag
 	if (anynet_unlikely(bytes < 0)) {
 		*request = NULL;
 		anynet_warn("send of %d bytes, tag %d refused: net API v8 has no sizes above 2 "
-			    "GiB",
+			    "GiB; NCCL gets an error; report it with the version of NCCL",
 			    bytes, tag);
 		return ANYNET_NCCL_INVALID_USAGE;
 	}
@@ -60,9 +60,11 @@ enum anynet_nccl_result abi_v8_irecv(void *rcomm, int n, void **data, int *bytes
 	*request = NULL; /* its value on entry has a meaning only from v9 on */
 	for (int i = 0; i < n && i < ANYNET_RECVS_MAX; i++) {
 		if (anynet_unlikely(bytes[i] < 0)) {
-			anynet_warn("receive of %d bytes, tag %d refused: net API v8 has no "
-				    "sizes above 2 GiB",
-				    bytes[i], tags[i]);
+			anynet_warn(
+				"receive of %d bytes, tag %d refused: net API v8 has no "
+				"sizes above 2 GiB; NCCL gets an error; report it with the version "
+				"of NCCL",
+				bytes[i], tags[i]);
 			return ANYNET_NCCL_INVALID_USAGE;
 		}
 		wide[i] = (size_t)bytes[i];

@@ -209,7 +209,10 @@ const struct anynet_device *anynet_core_device(int index, const char *what)
 	if (index >= nics)
 		dev = fused_at(index - nics);
 	if (!dev)
-		anynet_warn("%s: no device %d, there are %d", what, index, count);
+		anynet_warn(
+			"%s: no device %d, there are %d; NCCL gets an error; `anynet devices` lists "
+			"them",
+			what, index, count);
 	return dev;
 }
 

@@ -53,11 +53,13 @@ static bool is_nic(int index, int nic_count)
 	const struct anynet_device *other = index < nic_count ? NULL : fused_at(index - nic_count);
 
 	if (other)
-		anynet_warn("cannot fuse dev %d %s: it is itself a fused device", index,
-			    other->name);
+		anynet_warn("cannot fuse dev %d %s: it is itself a fused device; the devices stay "
+			    "separate; check NCCL_NET_FORCE_MERGE",
+			    index, other->name);
 	else if (index < 0 || index >= nic_count)
-		anynet_warn("cannot fuse dev %d, there are %d", index,
-			    nic_count);
+		anynet_warn("cannot fuse dev %d, there are %d; the devices stay separate; check "
+			    "NCCL_NET_FORCE_MERGE",
+			    index, nic_count);
 	else
 		return true;
 	return false;
@@ -71,8 +73,10 @@ static bool are_nics(const struct anynet_device *nics, int nic_count, const int 
 		for (int j = 0; j < i; j++) {
 			if (indices[j] != indices[i])
 				continue;
-			anynet_warn("cannot fuse dev %d %s with itself",
-				    indices[i], nics[indices[i]].name);
+			anynet_warn(
+				"cannot fuse dev %d %s with itself; the devices stay separate; check "
+				"NCCL_NET_FORCE_MERGE",
+				indices[i], nics[indices[i]].name);
 			return false;
 		}
 	}
@@ -138,8 +142,10 @@ static bool may_be_one(const struct anynet_config *cfg, const struct anynet_devi
 		       int nic_count, const int *indices, int count)
 {
 	if (count < 1 || count > ANYNET_MEMBERS_MAX) {
-		anynet_warn("cannot fuse %d devices: a fused device has 1 to %d", count,
-			    ANYNET_MEMBERS_MAX);
+		anynet_warn(
+			"cannot fuse %d devices: a fused device has 1 to %d; they stay separate; check "
+			"NCCL_NET_FORCE_MERGE",
+			count, ANYNET_MEMBERS_MAX);
 		return false;
 	}
 	if (!are_nics(nics, nic_count, indices, count))
@@ -237,7 +243,7 @@ static int make(const struct anynet_device *nics, const int *indices, int count,
 
 	if (fused.made_count == MADE_MAX) {
 		anynet_warn("cannot fuse more devices: this process has already fused %d groups "
-			    "of NICs",
+			    "of NICs; the others stay separate",
 			    MADE_MAX);
 		return -EINVAL;
 	}
@@ -250,7 +256,8 @@ static int make(const struct anynet_device *nics, const int *indices, int count,
 		add_member(dev, &nics[indices[i]]);
 	dev->plane_id = common_plane(dev, nics);
 	if (!join_names(dev)) {
-		anynet_warn("cannot fuse %d devices: their joined name is too long: %.60s...",
+		anynet_warn("cannot fuse %d devices: their joined name is too long: %.60s...; "
+			    "they stay separate; fuse fewer with NCCL_NET_FORCE_MERGE",
 			    count, dev->name);
 		free(dev);
 		return -EINVAL;
@@ -281,8 +288,10 @@ int fused_make(const struct anynet_config *cfg, const struct anynet_device *nics
 	if (count == 1)
 		return indices[0];
 	if (nic_count + place >= ANYNET_DEVICES_MAX) {
-		anynet_warn("cannot fuse more devices: there are already %d devices",
-			    nic_count + place);
+		anynet_warn(
+			"cannot fuse more devices: there are already %d devices; the others stay "
+			"separate",
+			nic_count + place);
 		return -EINVAL;
 	}
 	ret = find_or_make(nics, indices, count, &dev);

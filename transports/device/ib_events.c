@@ -79,7 +79,7 @@ static bool qp_failed(struct ib_nic *nic, _Atomic bool *failed, const char *what
 {
 	if (!failed)
 		return false;
-	anynet_info("dev %s: %s", nic->dev->name, what);
+	anynet_info("dev %s: %s; it is replaced", nic->dev->name, what);
 	atomic_store(failed, true);
 	return true;
 }

@@ -62,7 +62,7 @@ static int register_on_nic(struct anynet_comm *comm, struct anynet_mr *mr, bool 
 	/* NCCL registers its own buffers first. Later ones are the user's, and may be larger than what the NIC can
 	 * reach of the GPU. After this error NCCL copies them to its own. */
 	if (mr->gpu && comm->session->gpu_direct) {
-		anynet_info("dev %s: %s", comm->dev->name, why);
+		anynet_info("dev %s: %s; NCCL copies this memory to its own", comm->dev->name, why);
 		return -ENOMEM;
 	}
 	if (!entered)

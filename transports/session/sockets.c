@@ -62,7 +62,8 @@ static int open_socket(const struct anynet_device *dev)
 		port = -errno;
 	if (port < 0) {
 		if (cfg->port_max && listening.epfd >= 0)
-			anynet_warn("dev %s addr %s: cannot listen on any port of %d-%d: %s",
+			anynet_warn("dev %s addr %s: cannot listen on any port of %d-%d: %s; widen "
+				    "ANYNET_PORT_RANGE",
 				    dev->name, socket_text(&dev->addr, text, sizeof(text)),
 				    cfg->port_min, cfg->port_max, error_text(-port));
 		else

@@ -11,6 +11,7 @@
 
 #include "base/os.h"
 #include "base/pinned.h"
+#include "device/gid.h"
 #include "path/ib/ib_cm.h"
 
 #define RECV_WR      (1ull << 63) /* in wr_id: a receive; the low bits are its slot */
@@ -176,15 +177,24 @@ static int status_errno(enum ibv_wc_status status)
 static void take_error(struct ib_qp *qp, const struct ibv_wc *wc)
 {
 	bool flushed = wc->status == IBV_WC_WR_FLUSH_ERR;
+	char peer[INET6_ADDRSTRLEN];
+	union ibv_gid gid;
 
 	if (!flushed && qp->state != IB_QP_BROKEN) {
 		qp->fault.status = wc->status;
 		qp->fault.vendor = wc->vendor_err;
 	}
+	memcpy(gid.raw, qp->peer.gid, sizeof(gid.raw));
 	/* Before IB_QP_UP the caller of the proof logs the failure, unless it repeats. */
 	if (!flushed && qp->state == IB_QP_UP)
-		anynet_info("dev %s queue pair %u: completion with status %u, vendor %u; it is given up",
-			    qp->nic->dev->name, qp->ibv->qp_num, wc->status, wc->vendor_err);
+		anynet_info(
+			"dev %s queue pair %u to %s: completion with status %u, vendor %u%s; it is "
+			"replaced, or its data uses TCP",
+			qp->nic->dev->name, qp->ibv->qp_num, gid_text(&gid, peer), wc->status,
+			wc->vendor_err,
+			wc->status == IBV_WC_RETRY_EXC_ERR
+				? " (no answer: check the link and the peer)"
+				: "");
 	broke(qp, status_errno(wc->status));
 }
 
