@@ -30,8 +30,9 @@ FLOORS = (
     ("tools/shared",),
     ("tools/shared/judge", "tools/shared/net", "tools/shared/stats"),
     ("tools/check", "tools/config", "tools/devices", "tools/dump", "tools/env", "tools/explain", "tools/export",
-     "tools/pair", "tools/perf", "tools/top"),
-    ("tools/cluster",),
+     "tools/pair", "tools/top"),
+    ("tools/hosts",),
+    ("tools/cluster", "tools/perf"),
     ("tools",),
 )
 

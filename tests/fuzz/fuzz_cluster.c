@@ -13,6 +13,7 @@
 #include "tools/cluster/matrix.h"
 #include "tools/cluster/order.h"
 #include "tools/cluster/print.h"
+#include "tools/hosts/join.h"
 #include "tools/pair/dial.h"
 #include "tools/pair/traffic.h"
 
@@ -28,7 +29,7 @@ static void check_orders(const json_t *message)
 		     m->streams <= TRAFFIC_CHANNELS_MAX && m->ms >= 0 && m->ms <= DIAL_MS_MAX &&
 		     m->bytes >= 1 && m->bytes <= DIAL_BYTES_MAX);
 	if (!join_parse(message, name, &port))
-		must(host_name_is_good(name) && port >= 1 && port <= 65535);
+		must(host_name_is_good(name) && (!port || port >= 1024) && port <= 65535);
 }
 
 static char *report(const json_t *doc, void (*print)(const json_t *doc, FILE *out))

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "judge.h"
+#include "order.h"
 #include "rounds.h"
 #include "tools/pair/facts.h"
 #include "tools/pair/wire.h"
@@ -98,6 +99,10 @@ static void ask_facts(struct run *run)
 	uint64_t end = pair_now_ms() + ORDER_FACTS_MS + SLACK_MS;
 
 	print_progress(run, "versions, settings, devices");
+	for (size_t i = 0; i < run->count; i++) {
+		if (run->nodes[i].fd >= 0 && !run->nodes[i].port)
+			node_fail(&run->nodes[i], "its worker names no port for pairs");
+	}
 	send_order_all(run, &(struct order){ .op = ORDER_FACTS });
 	for (size_t i = 0; i < run->count; i++) {
 		struct node *node = &run->nodes[i];

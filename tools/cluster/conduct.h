@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "node.h"
+#include "tools/hosts/node.h"
 
 #include "tools/pair/measure.h"
 

@@ -10,7 +10,7 @@
 
 #include "blame.h"
 #include "judge.h"
-#include "launcher.h"
+#include "tools/hosts/launcher.h"
 #include "tools/shared/judge/compare.h"
 #include "tools/shared/judge/finding.h"
 #include "tools/shared/member.h"

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "live_judge.h"
+#include "order.h"
 #include "tools/pair/print.h"
 #include "tools/pair/wire.h"
 #include "tools/shared/document.h"

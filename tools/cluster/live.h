@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "node.h"
+#include "tools/hosts/node.h"
 
 struct live_options {
 	double every;  /* seconds between looks */

@@ -9,16 +9,6 @@
 #include "tools/shared/doubles.h"
 #include "tools/shared/member.h"
 
-bool host_name_is_good(const char *name)
-{
-	size_t bytes = strlen(name);
-
-	return bytes && bytes < HOST_NAME && *name != '-' &&
-	       strspn(name,
-		      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:@") ==
-		       bytes;
-}
-
 size_t matrix_host(const struct matrix *m, const char *name)
 {
 	size_t i = 0;

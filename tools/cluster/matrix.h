@@ -20,10 +20,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "tools/hosts/join.h"
 #include "tools/shared/judge/compare.h"
 
 #define MATRIX_FORMAT 1
-#define HOST_NAME     64 /* bytes of a name, including the NUL */
 
 struct cell {               /* one direction of a pair */
 	const json_t *link; /* NULL = not measured */
@@ -53,9 +53,6 @@ static inline const struct cell *matrix_at(const struct matrix *m, size_t from, 
 
 /* Returns the index of the host, or m->hosts if there is none of this name. */
 size_t matrix_host(const struct matrix *m, const char *name);
-
-/* Whether a name is safe to print and to pass to ssh: letters, digits and ".-_:@", not '-' first. */
-bool host_name_is_good(const char *name);
 
 enum figure {
 	FIGURE_US,

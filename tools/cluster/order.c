@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Orders and joins; see order.h. */
+/* Orders; see order.h. */
 #include "order.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -55,27 +54,4 @@ int order_parse(const json_t *message, struct order *o)
 		return o->op == ORDER_PAIR ? parse_pair(message, o) : 0;
 	}
 	return -1;
-}
-
-json_t *join_new(const char *name, int port)
-{
-	return json_pack("{s:s, s:s, s:i}", "op", "join", "name", name, "port", port);
-}
-
-int join_parse(const json_t *message, char name[HOST_NAME], int *port)
-{
-	const char *said = member_text(message, "name");
-	size_t i;
-
-	*port = (int)member_int(message, "port", PORT_MIN, 65535, -1);
-	if (strcmp(member_text(message, "op"), "join") != 0 || *port < 0 || !*said)
-		return -1;
-	/* Leave room for the suffix that makes names unique (make_names_unique). */
-	for (i = 0; said[i] && i < HOST_NAME - 8; i++)
-		name[i] = (char)(isascii(said[i]) && (isalnum(said[i]) || strchr("._", said[i]) ||
-						      (i && said[i] == '-'))
-					 ? said[i]
-					 : '_');
-	name[i] = '\0';
-	return 0;
 }

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The worker on one host of a run, which carries out the conductor's orders (order.h). */
+/* What the worker of anynet cluster does on its host: the orders of order.h. */
 #ifndef CLUSTER_WORKER_H
 #define CLUSTER_WORKER_H
 
-struct worker_options {
-	const char *plugin;
+#include <sys/types.h>
+
+#include "tools/hosts/worker.h"
+
+struct cluster_worker {
+	const char *self, *plugin; /* paths of this program and of the plugin */
 	int port; /* on which pairs are served; 0 = one of ANYNET_PORT_RANGE, or any */
+
+	int listener; /* private */
+	pid_t server; /* 0 = none */
 };
 
-/* Runs on a connected socket. Returns 0 when the conductor says bye, 1 if it leaves or the worker cannot start. */
-int worker_run(int control, const struct worker_options *options);
-
-/* The same on standard input and output, for a worker started by ssh. */
-int worker_run_stdio(const struct worker_options *options);
+struct worker_options cluster_worker(struct cluster_worker *worker);
 
 #endif

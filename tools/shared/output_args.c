@@ -52,15 +52,14 @@ static error_t parse_quiet(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp color_argp = { color_options, parse_color, NULL, NULL, NULL, NULL, NULL };
-static const struct argp quiet_argp = { quiet_options, parse_quiet, NULL, NULL, NULL, NULL, NULL };
 
 const struct argp_child color_args[] = {
 	{ &color_argp, 0, NULL, 0 },
 	{ 0 },
 };
+const struct argp output_argp = { quiet_options, parse_quiet, NULL, NULL, color_args, NULL, NULL };
 const struct argp_child output_args[] = {
-	{ &color_argp, 0, NULL, 0 },
-	{ &quiet_argp, 0, NULL, 0 },
+	{ &output_argp, 0, NULL, 0 },
 	{ 0 },
 };
 

@@ -9,6 +9,7 @@
 
 extern const struct argp_child color_args[];  /* --color; terminal_of applies it */
 extern const struct argp_child output_args[]; /* --color and --quiet */
+extern const struct argp output_argp;         /* the same, for a command with more children */
 
 /* True if only warnings and errors are to be printed. */
 bool output_is_quiet(void);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "tools/cluster/conduct.h"
+#include "tools/cluster/order.h"
 #include "tools/pair/wire.h"
 #include "tools/shared/member.h"
 
@@ -47,8 +48,8 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* Two workers, which leave after these orders. Returns the document. */
-static json_t *run(enum order_op client, enum order_op server)
+/* Two workers, which leave after these orders; the second waits at `port`. Returns the document. */
+static json_t *run(enum order_op client, enum order_op server, int port)
 {
 	static const struct conduct_options options = { .measure = { .streams = 1, .bytes = 1 } };
 	struct peer peers[2] = { { .last = client }, { .last = server } };
@@ -59,7 +60,7 @@ static json_t *run(enum order_op client, enum order_op server)
 		int ends[2];
 
 		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-		nodes[i] = (struct node){ .fd = ends[0], .errors = -1, .port = 4747 };
+		nodes[i] = (struct node){ .fd = ends[0], .errors = -1, .port = i ? port : 4747 };
 		snprintf(nodes[i].name, sizeof(nodes[i].name), "h%d", i);
 		strcpy(nodes[i].address, "10.0.0.1");
 		peers[i].fd = ends[1];
@@ -79,7 +80,7 @@ static const char *error_of(const json_t *doc, size_t host)
 /* A worker that leaves when its last measurement is done is no error. */
 static void test_end(void **state)
 {
-	json_t *doc = run(ORDER_PAIR, ORDER_SERVE);
+	json_t *doc = run(ORDER_PAIR, ORDER_SERVE, 4747);
 
 	(void)state;
 	assert_int_equal(json_array_size(json_object_get(doc, "links")), 1);
@@ -90,7 +91,7 @@ static void test_end(void **state)
 
 static void test_early_end(void **state)
 {
-	json_t *doc = run(ORDER_FACTS, ORDER_BYE);
+	json_t *doc = run(ORDER_FACTS, ORDER_BYE, 4747);
 
 	(void)state;
 	assert_int_equal(json_array_size(json_object_get(doc, "links")), 0);
@@ -99,11 +100,24 @@ static void test_early_end(void **state)
 	json_decref(doc);
 }
 
+/* Who joins without a port takes no part, and does not bring others to leave. */
+static void test_no_port(void **state)
+{
+	json_t *doc = run(ORDER_BYE, ORDER_BYE, 0);
+
+	(void)state;
+	assert_int_equal(json_array_size(json_object_get(doc, "links")), 0);
+	assert_string_equal(error_of(doc, 0), "");
+	assert_string_equal(error_of(doc, 1), "its worker names no port for pairs");
+	json_decref(doc);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_end),
 		cmocka_unit_test(test_early_end),
+		cmocka_unit_test(test_no_port),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

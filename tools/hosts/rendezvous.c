@@ -25,6 +25,7 @@
 #include "tools/pair/wire.h"
 #include "tools/shared/address.h"
 #include "tools/shared/child.h"
+#include "tools/shared/judge/compare.h"
 #include "transports/wire/allow.h"
 
 #define PENDING_MAX 64
@@ -335,7 +336,7 @@ int rendezvous_join(const struct rendezvous *rendezvous, const struct worker_opt
 
 	while ((fd = control_open(rendezvous->host, rendezvous->port, why)) < 0) {
 		if (pair_now_ms() >= end) {
-			fprintf(stderr, "anynet cluster: %s\n", why);
+			fprintf(stderr, "%s: %s\n", own->who, why);
 			return 2;
 		}
 		nanosleep(&pause, NULL);
@@ -345,6 +346,6 @@ int rendezvous_join(const struct rendezvous *rendezvous, const struct worker_opt
 	close(fd);
 	if (!status)
 		return 0;
-	fprintf(stderr, "anynet cluster: the run ended early\n");
+	fprintf(stderr, "%s: the run ended early\n", own->who);
 	return 2;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The environment variables of launchers that can be compared between hosts. */
-#ifndef CLUSTER_LAUNCHER_H
-#define CLUSTER_LAUNCHER_H
+#ifndef HOSTS_LAUNCHER_H
+#define HOSTS_LAUNCHER_H
 
 #include <jansson.h>
 #include <stddef.h>

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The conductor's side of a worker. Workers are started by ssh (login.c) or by a launcher (rendezvous.c). */
-#ifndef CLUSTER_NODE_H
-#define CLUSTER_NODE_H
+#ifndef HOSTS_NODE_H
+#define HOSTS_NODE_H
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "order.h"
+#include "join.h"
 #include "worker.h"
 
-#define NODE_ERROR 300
+#define ADDRESS_MAX 256
+#define NODE_ERROR  300
 
 struct node {
 	char name[HOST_NAME];

@@ -6,7 +6,7 @@
 
 #include <nccl_net/util.h>
 
-#include "matrix.h"
+#include "tools/shared/judge/compare.h"
 
 #define VALUE_MAX 200 /* bytes; longer values are ignored */
 

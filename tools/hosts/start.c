@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starts the workers of a run, or is one; see hosts_args.h. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "hosts_args.h"
+#include "launcher.h"
+#include "tools/pair/control.h"
+#include "tools/shared/shell.h"
+
+/* Returns the command line for the remote shell, or NULL if out of memory. The caller frees it. */
+static char *make_command(const struct hosts_options *o, const char *self, const char *words)
+{
+	char *quoted = shell_quoted(*self ? self : "anynet"), *command;
+
+	if (!quoted ||
+	    asprintf(&command, "%s %s", o->remote.command ? o->remote.command : quoted, words) < 0)
+		command = NULL;
+	free(quoted);
+	return command;
+}
+
+static int start_by_ssh(struct hosts_options *o, const char *words,
+			const struct worker_options *own)
+{
+	char *command = make_command(o, own->self, words);
+
+	if (!command) {
+		fprintf(stderr, "%s: out of memory\n", own->who);
+		return 2;
+	}
+	nodes_login(o->nodes, o->count, &(struct remote){ o->remote.ssh, command },
+		    o->rendezvous.wait_ms);
+	free(command);
+	return -1;
+}
+
+static int start_by_launcher(struct hosts_options *o, const struct worker_options *own)
+{
+	char why[CONTROL_TEXT];
+	int listener;
+
+	/* Only one process of each host takes part. */
+	if (launcher_local_rank() > 0)
+		return 0;
+	listener = rendezvous_open(&o->rendezvous, why);
+	if (listener == -2) {
+		fprintf(stderr, "%s: %s\n", own->who, why);
+		return 2;
+	}
+	if (listener < 0)
+		return rendezvous_join(&o->rendezvous, own);
+	o->count = o->rendezvous.nodes;
+	rendezvous_wait(listener, &o->rendezvous, own, o->nodes);
+	close(listener);
+	return -1;
+}
+
+int hosts_start(struct hosts_options *o, const char *words, const struct worker_options *own)
+{
+	signal(SIGPIPE, SIG_IGN);
+	if (o->is_worker)
+		return worker_run_stdio(own);
+	return o->count ? start_by_ssh(o, words, own) : start_by_launcher(o, own);
+}
