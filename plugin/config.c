@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the settings from the environment and prints them. */
+/* Reads the settings from the environment and prints them. Elsewhere the environment is read by selector.c (NCCL_NET, when
+ * the plugin is loaded), log.c (levels) and config_names.c (names that are no setting). */
 #include <nccl_net/config.h>
 
 #include <errno.h>

@@ -519,7 +519,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.doc = "Time without a sign of life from a peer's host after which a connection counts as "
 		       "broken.",
 		.parse = anynet_parse_time,
-		.offset = offsetof(struct anynet_config, user_timeout_ms),
+		.offset = offsetof(struct anynet_config, peer_timeout_ms),
 		.min = 1 * SEC,
 		.max = 3600 * SEC,
 	},

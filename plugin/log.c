@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which levels are logged, by NCCL_DEBUG or ANYNET_DEBUG. The environment is read only here, when the plugin starts;
+/* Which levels are logged, by NCCL_DEBUG or ANYNET_DEBUG. Their variables are read only here, when the plugin starts;
  * transports/base/log.c writes the lines. */
 #include <stdbool.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@ set(anynet_quick_both
 	"faults\\.(cut-small|cut-checksum|abort-setting-up|abort-standing)")
 
 set(anynet_quick_release
-	includes floors sizes artefact install "docs\\.(commands|links|messages-.*|transcripts|words)" "model\\.mutations"
+	includes floors sizes artefact install "docs\\.(commands|links|messages-.*|times|transcripts|words)" "model\\.mutations"
 	# Over TCP: v8 and v12 whole (but `large`, of 1 GiB), of the other versions what a version changes.
 	"conformance\\.tcp\\.v(8|12)\\.(close|connect|crowd|doors|lifecycle|lines|logging|many|memory|nomalloc)"
 	"conformance\\.tcp\\.v(8|12)\\.(properties|replay|secret|select|unauthenticated|threads)"

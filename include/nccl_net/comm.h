@@ -26,7 +26,7 @@
 #define ANYNET_REQUESTS	    32	/* receive requests of a comm; NCCL_NET_MAX_REQUESTS */
 #define ANYNET_RECVS_MAX    8	/* buffers in a grouped receive */
 #define ANYNET_SENDS	    (ANYNET_REQUESTS * ANYNET_RECVS_MAX) /* send requests of a comm */
-#define ANYNET_MESSAGE_MAX  ((size_t)1 << 31) /* largest message, bytes; sizes in test are int */
+#define ANYNET_MESSAGE_MAX  ((size_t)INT32_MAX) /* largest message, bytes: `test` reports sizes as int */
 
 struct anynet_listener;
 struct anynet_comm;

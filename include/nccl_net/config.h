@@ -71,7 +71,7 @@ struct anynet_config {
 	int sndbuf_bytes;    /* SO_SNDBUF; ANYNET_AUTO = the kernel's autotuning */
 	int rcvbuf_bytes;    /* SO_RCVBUF; ANYNET_AUTO = the kernel's autotuning */
 	char congestion[16]; /* TCP_CONGESTION; "" = the kernel's default, Cubic within a host */
-	int user_timeout_ms; /* ANYNET_PEER_TIMEOUT: silence of the peer's host that breaks a connection */
+	int peer_timeout_ms; /* ANYNET_PEER_TIMEOUT: silence of the peer's host that breaks a connection */
 	int recovery_timeout_ms; /* time to recover a comm's last stream; 0 = the comm fails at once */
 	int stall_warn_ms;   /* requests without progress for this time cause a WARN; 0 = never */
 	bool checksum;	     /* CRC32C behind each chunk */

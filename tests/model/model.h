@@ -169,7 +169,7 @@ struct stream_state {
 enum send_state {
 	SEND_NEW,
 	SEND_QUEUED,
-	SEND_ASKED,
+	SEND_WAITING,
 	SEND_GIVEN,
 	SEND_ACKED
 };

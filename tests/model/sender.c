@@ -100,7 +100,7 @@ static bool next_frame(struct model *m, struct stream_state *stream, uint8_t *fr
 	if (msg->rts_due) {
 		msg->rts_due = 0;
 		*frame = FRAME(FRAME_RTS, message, 0);
-		ready_pop(m, SEND_ASKED);
+		ready_pop(m, SEND_WAITING);
 		return true;
 	}
 	*frame = FRAME(FRAME_DATA, message, msg->given);
@@ -353,7 +353,7 @@ static void on_ack(struct model *m, unsigned slot, unsigned message)
 static void on_cts(struct model *m, unsigned slot, unsigned message)
 {
 	unsigned holder = slot_holder(m, slot);
-	bool asked = holder != NONE && m->s.sends[holder].state == SEND_ASKED;
+	bool asked = holder != NONE && m->s.sends[holder].state == SEND_WAITING;
 
 	if (mutated(m, MUTATION_CTS_UNCHECKED) && !asked)
 		model_fault(m, "a slot is cleared that asked for nothing");

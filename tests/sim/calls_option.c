@@ -69,7 +69,7 @@ static int set_tcp_option(struct tcp_socket *tcp, int name, const void *value)
 		tcp->keep_count = number;
 		return 0;
 	case TCP_USER_TIMEOUT:
-		tcp->user_timeout_ms = number;
+		tcp->peer_timeout_ms = number;
 		return 0;
 	case TCP_MAXSEG:
 		tcp->segment = number;

@@ -40,7 +40,7 @@ struct tcp_socket {
 	struct tcp_socket *listener; /* of a child that has not opened yet */
 
 	/* Options. */
-	uint32_t sndbuf, rcvbuf, segment, user_timeout_ms, keep_idle_s, keep_interval_s, keep_count;
+	uint32_t sndbuf, rcvbuf, segment, peer_timeout_ms, keep_idle_s, keep_interval_s, keep_count;
 	bool keepalive, linger_now;
 
 	/* Outgoing. The bytes stay until they have been acknowledged and the peer has read them. */

@@ -56,7 +56,7 @@ static void take_syn(struct packet *packet)
 	child->sndbuf = tcp->sndbuf;
 	child->rcvbuf = tcp->rcvbuf;
 	child->segment = from->segment < tcp->segment ? from->segment : tcp->segment;
-	child->user_timeout_ms = tcp->user_timeout_ms;
+	child->peer_timeout_ms = tcp->peer_timeout_ms;
 	child->keepalive = tcp->keepalive;
 	child->keep_idle_s = tcp->keep_idle_s;
 	child->keep_interval_s = tcp->keep_interval_s;

@@ -189,8 +189,8 @@ static bool has_given_up(const struct tcp_socket *tcp)
 {
 	if (tcp->closed && tcp->retransmits > ORPHAN_RETRIES)
 		return true;
-	if (tcp->user_timeout_ms)
-		return tcp->retransmits && sim_now - tcp->stuck_since_ns >= tcp->user_timeout_ms * SIM_MS;
+	if (tcp->peer_timeout_ms)
+		return tcp->retransmits && sim_now - tcp->stuck_since_ns >= tcp->peer_timeout_ms * SIM_MS;
 	return tcp->retransmits >= RETRIES;
 }
 
@@ -248,8 +248,8 @@ void tcp_set_keepalive(struct tcp_socket *tcp)
 
 static bool keepalive_is_over(const struct tcp_socket *tcp, uint64_t quiet_ns)
 {
-	if (tcp->user_timeout_ms)
-		return quiet_ns >= tcp->user_timeout_ms * SIM_MS && tcp->keep_probes;
+	if (tcp->peer_timeout_ms)
+		return quiet_ns >= tcp->peer_timeout_ms * SIM_MS && tcp->keep_probes;
 	return tcp->keep_probes >= tcp->keep_count;
 }
 

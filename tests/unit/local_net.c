@@ -22,7 +22,7 @@ void local_net_start(void)
 		.zerocopy = ANYNET_SWITCH_OFF,
 		.sndbuf_bytes = ANYNET_AUTO,
 		.rcvbuf_bytes = ANYNET_AUTO,
-		.user_timeout_ms = 30000,
+		.peer_timeout_ms = 30000,
 		.recovery_timeout_ms = 0,
 		.connect_timeout_ms = 20000,
 		.handshake_timeout_ms = 20000,

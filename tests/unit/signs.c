@@ -33,7 +33,7 @@ static void counted_ping(struct anynet_stream *stream)
 int signs_setup(void **state)
 {
 	pair_setup_recovery(state);
-	local_cfg.user_timeout_ms = SIGNS_PEER_TIMEOUT_MS;
+	local_cfg.peer_timeout_ms = SIGNS_PEER_TIMEOUT_MS;
 	local_cfg.stall_warn_ms = SIGNS_STALL_MS;
 	signs.now = 1000000;
 	return 0;

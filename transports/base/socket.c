@@ -51,7 +51,7 @@ static int open_stream(int family)
 /* Errors are ignored: the kernel's default is good enough to continue. */
 void socket_tune(int fd, const struct anynet_config *cfg)
 {
-	int idle_s = (int)anynet_max((size_t)cfg->user_timeout_ms / 3000, 1), probes = 3, one = 1;
+	int idle_s = (int)anynet_max((size_t)cfg->peer_timeout_ms / 3000, 1), probes = 3, one = 1;
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
@@ -77,7 +77,7 @@ static int listen_at(struct sockaddr_storage *local, int port, const struct anyn
 	socket_tune(fd, cfg);
 	/* Accepted sockets send only small control frames, which a live host always takes. A sender's socket must not
 	 * have this option: the kernel also counts the time in which a slow receiver's window is closed. */
-	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &cfg->user_timeout_ms, sizeof(int));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &cfg->peer_timeout_ms, sizeof(int));
 	/* Connections in TIME_WAIT must not block a fixed port. */
 	if (port)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));

@@ -22,7 +22,7 @@
 #include "device/ib_standby.h"
 #include "device/name_filter.h"
 #include "device/netif.h"
-#include "device/probe.h"
+#include "device/probe_result.h"
 #include "device/sysfs.h"
 #include "device/verbs.h"
 

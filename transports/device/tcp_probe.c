@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/libc_text.h"
-#include "device/probe.h"
+#include "device/probe_result.h"
 #include "device/sysfs.h"
 
 #define TCP_COMMS_MAX 65536 /* as in NCCL's Socket net; descriptors run out long before */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "device/ib_events.h"
@@ -202,4 +203,12 @@ void ib_memory_release(struct anynet_mr *mr)
 			ib_flush_drain(table.entries[i].nic);
 		ib_mr_put(table.entries[i].cache, mr->ib[i]);
 	}
+}
+
+void mr_return(struct anynet_mr *mr)
+{
+	if (mr->borrowed)
+		LIST_REMOVE(mr, among);
+	ib_memory_release(mr);
+	free(mr);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that NCCL has registered, and the requests that use it. */
+/* Memory that NCCL has registered, and the requests that use it. regMr is session/reg_mr.c; registrations on verbs devices
+ * are ib_memory.c, their cache ib_mr.c. */
 #ifndef ANYNET_MR_H
 #define ANYNET_MR_H
 
@@ -41,7 +42,7 @@ struct anynet_mr {
 	LIST_ENTRY(anynet_mr) among;
 };
 
-/* Puts its registrations on verbs devices and frees it. */
+/* Put its registrations on verbs devices, and free it (ib_memory.c). */
 void mr_return(struct anynet_mr *mr) ANYNET_COLD;
 
 /* Counts a request of the comm that begins or ends to use `mr`, which may be NULL. The caller has the comm's lock. */

@@ -3,7 +3,8 @@
  * A send comm: posting and reporting of sends. A message holds a slot from isend until it is both acknowledged and
  * tested. A message that nobody receives holds its own slot only. A small message is copied, header first, into the
  * replay ring and is done when a stream has taken it. A large one is read from NCCL's buffer and is done when the
- * receiver has acknowledged it.
+ * receiver has acknowledged it; over a queue pair at its last completion (send_arrived), over a long round trip when it
+ * has been copied (send_keep.c). session/data.c transmits.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -131,7 +132,7 @@ void send_describe(const struct anynet_comm *base, char *text, size_t bytes)
 		snprintf(text, bytes, "%u sends, the oldest of %zu bytes, tag %u (%s)",
 			 comm->undone, oldest->bytes, oldest->tag,
 			 oldest->state == SEND_GIVEN   ? "sent, not acknowledged"
-			 : oldest->state == SEND_ASKED ? "no receive posted for it yet"
+			 : oldest->state == SEND_WAITING ? "no receive posted for it yet"
 						       : "not fully sent");
 }
 

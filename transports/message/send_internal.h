@@ -14,7 +14,7 @@ static_assert(ANYNET_SENDS == ANYNET_WIRE_SLOTS, "a slot for every request");
 enum send_state {
 	SEND_FREE,   /* in the free list, or never used */
 	SEND_QUEUED, /* in the ready queue: bytes or an RTS are left to hand to streams */
-	SEND_ASKED,  /* waits for its CTS: after an RTS, or in send_comm.waiting without one */
+	SEND_WAITING,  /* waits for its CTS: after an RTS, or in send_comm.waiting without one */
 	SEND_GIVEN,  /* all bytes handed to streams */
 };
 

@@ -61,7 +61,7 @@ static void ask_for(struct send_comm *comm, struct send_msg *msg)
 
 void send_wait_for_cts(struct send_comm *comm, struct send_msg *msg)
 {
-	msg->state = SEND_ASKED;
+	msg->state = SEND_WAITING;
 	comm->waiting.slots[comm->waiting.tail++ % ANYNET_SENDS] = (uint16_t)(msg - comm->msgs);
 }
 
@@ -170,7 +170,7 @@ static int on_cts(struct send_comm *comm, const struct anynet_wire_frame *header
 	struct send_msg *msg = &comm->msgs[header->slot];
 
 	/* Otherwise the CTS is a repetition on a resumed stream. */
-	if (msg->seq == header->seq && msg->state == SEND_ASKED && msg->flags & ANYNET_FLAG_MULTI)
+	if (msg->seq == header->seq && msg->state == SEND_WAITING && msg->flags & ANYNET_FLAG_MULTI)
 		send_queue(comm, msg);
 	return 0;
 }
@@ -346,7 +346,7 @@ bool send_next(struct send_comm *comm, struct anynet_stream *stream, struct fram
 	if (anynet_unlikely(msg->rts_due)) {
 		msg->rts_due = false;
 		id->type = ANYNET_FRAME_RTS;
-		ready_pop(comm, SEND_ASKED);
+		ready_pop(comm, SEND_WAITING);
 		return true;
 	}
 	bytes = chunk_size(comm, stream, msg);

@@ -196,7 +196,7 @@ static inline int comm_state(struct anynet_comm *comm)
 	return anynet_unlikely(comm->noted) ? comm_settle(comm) : comm_error(comm);
 }
 
-/* --- memory.c --- */
+/* --- reg_mr.c --- */
 
 /* Log, at this level, and record that the comm has become tcp_only. ANYNET_LOG_NONE: record only, because it has been
  * logged. Call it once. */

@@ -2,7 +2,8 @@
 /*
  * Draining after close. Sends reported done may still be in the plugin's or the kernel's buffers, because the receiver
  * is slow or a stream is broken; so may a receiver's last acknowledgements. The comm stays, without NCCL, until the
- * peer's kernel has everything, for at most ANYNET_PEER_TIMEOUT. The background thread turns it.
+ * peer's kernel has everything, for at most ANYNET_PEER_TIMEOUT. The background thread turns it, and at exit of the
+ * process for a second (service/background.c).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -49,7 +50,7 @@ bool drain_start(struct anynet_comm *comm)
 	if (comm_error(comm) || comm_pending(comm) || comm->peer_closed)
 		return false;
 	(comm->is_send ? send_bye : recv_bye)(comm);
-	comm->session->drain_until_ms = os_now_ms() + (uint64_t)anynet_net.cfg->user_timeout_ms;
+	comm->session->drain_until_ms = os_now_ms() + (uint64_t)anynet_net.cfg->peer_timeout_ms;
 	return !drain_over(comm);
 }
 

@@ -12,7 +12,7 @@
 #include "session/listen_internal.h"
 #include "session/recovery.h"
 #include "session/registry.h"
-#include "session/sockets.h"
+#include "session/listen_sockets.h"
 
 #define ENDPOINTS_MAX (1 << 20)
 

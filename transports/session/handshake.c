@@ -16,10 +16,10 @@
 
 #include "base/fd.h"
 #include "base/libc_text.h"
-#include "base/log_limit.h"
+#include "base/log_once.h"
 #include "base/socket.h"
 #include "session/listen_internal.h"
-#include "session/sockets.h"
+#include "session/listen_sockets.h"
 #include "wire/allow.h"
 #include "wire/auth.h"
 
@@ -54,7 +54,7 @@ struct crowd {
 static struct crowd unauthenticated = { .list = TAILQ_HEAD_INITIALIZER(unauthenticated.list) };
 static struct crowd challenged = { .list = TAILQ_HEAD_INITIALIZER(challenged.list) };
 
-static struct log_limit told_barred, told_refused;
+static struct log_once told_barred, told_refused;
 
 /* Accepting pauses while it fails, for example without free descriptors or memory. */
 static struct {
@@ -153,7 +153,7 @@ static void refuse(struct handshake *hs, enum anynet_hello_status status, const 
 	hello_answer(&refusal, &hs->hello);
 	snprintf(refusal.host, sizeof(refusal.host), "%.63s", anynet_net.host);
 	snprintf(refusal.reason, sizeof(refusal.reason), "%s", reason);
-	if (log_limit_first(&told_refused, &hs->from))
+	if (log_once(&told_refused, &hs->from))
 		anynet_warn("refused peer %s: %s", socket_text(&hs->from, addr, sizeof(addr)),
 			    reason);
 	answer(hs, &refusal);
@@ -318,7 +318,7 @@ static bool is_allowed(const struct sockaddr_storage *from)
 
 	if (allow_permits(from))
 		return true;
-	if (log_limit_first(&told_barred, from))
+	if (log_once(&told_barred, from))
 		anynet_info("connection from %s refused: not in ANYNET_ALLOW",
 			    socket_text(from, addr, sizeof(addr)));
 	return false;

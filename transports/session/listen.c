@@ -14,10 +14,10 @@
 #include "base/socket.h"
 #include "session/listen_internal.h"
 #include "session/registry.h"
-#include "session/sockets.h"
+#include "session/listen_sockets.h"
 #include "wire/secret.h"
 
-/* `lock` guards this and the state of sockets.c, endpoint.c and handshake.c. */
+/* `lock` guards this and the state of listen_sockets.c, endpoint.c and handshake.c. */
 static struct {
 	pthread_mutex_t lock;
 	int listeners; /* open ones, also if a comm has taken over the endpoint */
@@ -125,7 +125,7 @@ void listen_trim(void)
 
 /* --- listen, accept, close --- */
 
-/* sockets.c logs its own errors. */
+/* listen_sockets.c logs its own errors. */
 static ANYNET_COLD int not_opened(const struct anynet_device *dev, int err)
 {
 	if (err == -ENOMEM)

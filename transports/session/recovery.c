@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recovery: the sender's dials, the receiver's PROBEs, giving up; see recovery.h. resume.c answers RESUME and LINK. */
+/* Recovery: the sender's dials, the receiver's PROBEs, giving up; see recovery.h. resume.c answers RESUME and QP hellos. */
 #include "session/recovery.h"
 
 #include <errno.h>

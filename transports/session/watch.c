@@ -30,7 +30,7 @@
 
 static uint64_t peer_timeout(void)
 {
-	return (uint64_t)anynet_net.cfg->user_timeout_ms;
+	return (uint64_t)anynet_net.cfg->peer_timeout_ms;
 }
 
 /* How long data has been in flight without an acknowledgement or another sign of life from the peer's host, in ms; 0 =

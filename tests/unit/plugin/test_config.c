@@ -89,7 +89,7 @@ static void test_defaults_load_without_a_word(void **state)
 	assert_int_equal(cfg.keep_bytes, ANYNET_AUTO);
 	assert_int_equal(cfg.chunk_bytes, 128 << 10);
 	assert_int_equal(cfg.sndbuf_bytes, ANYNET_AUTO);
-	assert_int_equal(cfg.user_timeout_ms, 30000);
+	assert_int_equal(cfg.peer_timeout_ms, 30000);
 	assert_int_equal(cfg.recovery_timeout_ms, 60000);
 	assert_int_equal(cfg.stall_warn_ms, 30000);
 	assert_false(cfg.checksum);

@@ -201,7 +201,7 @@ static void test_it_stays_no_longer_than_the_peer_timeout(void **state)
 	pair_send(&pair, pair_out, 50);
 	pair_hang_up(&pair, 0);
 	comm_turn(pair.send);
-	local_cfg.user_timeout_ms = 20;
+	local_cfg.peer_timeout_ms = 20;
 	assert_true(drain_start(pair.send));
 	for (int i = 0; !drain_over(pair.send); i++) {
 		assert_true(i < 10000);

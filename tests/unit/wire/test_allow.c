@@ -12,7 +12,7 @@
 
 #include <nccl_net/util.h>
 
-#include "transports/base/log_limit.h"
+#include "transports/base/log_once.h"
 #include "transports/base/subnet.h"
 #include "transports/wire/allow.h"
 
@@ -142,29 +142,29 @@ static void test_the_longest_list_is_kept(void **state)
 static void test_each_address_is_told_about_once(void **state)
 {
 	struct sockaddr_storage a = addr_of("10.0.0.1"), b = addr_of("fd00::1");
-	struct log_limit told = { 0 };
+	struct log_once told = { 0 };
 
 	(void)state;
-	assert_true(log_limit_first(&told, &a));
-	assert_true(log_limit_first(&told, &b));
-	assert_false(log_limit_first(&told, &a));
+	assert_true(log_once(&told, &a));
+	assert_true(log_once(&told, &b));
+	assert_false(log_once(&told, &a));
 	((struct sockaddr_in *)&a)->sin_port = 4711;
-	assert_false(log_limit_first(&told, &a));
-	assert_false(log_limit_first(&told, &b));
+	assert_false(log_once(&told, &a));
+	assert_false(log_once(&told, &b));
 }
 
 static void test_a_crowd_does_not_fill_the_log(void **state)
 {
 	struct sockaddr_storage addr = addr_of("10.0.0.0");
-	struct log_limit told = { 0 };
+	struct log_once told = { 0 };
 	unsigned lines = 0;
 
 	(void)state;
 	for (uint32_t i = 0; i < 1000; i++) {
 		((struct sockaddr_in *)&addr)->sin_addr.s_addr = htonl(0x0a000000 + i);
-		lines += log_limit_first(&told, &addr);
+		lines += log_once(&told, &addr);
 	}
-	assert_int_equal(lines, LOG_LIMIT_MAX);
+	assert_int_equal(lines, LOG_ONCE_MAX);
 }
 
 int main(void)

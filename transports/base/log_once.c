@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rate limit of log lines; see log_limit.h. */
-#include "base/log_limit.h"
+/* A log line for each address once; see log_once.h. */
+#include "base/log_once.h"
 
 #include <string.h>
 
 #include "base/socket.h"
 
-bool log_limit_first(struct log_limit *told, const struct sockaddr_storage *addr)
+bool log_once(struct log_once *told, const struct sockaddr_storage *addr)
 {
 	struct anynet_wire_addr wire;
 
-	if (!socket_to_wire(addr, 0, 0, &wire) || told->count == LOG_LIMIT_MAX)
+	if (!socket_to_wire(addr, 0, 0, &wire) || told->count == LOG_ONCE_MAX)
 		return false;
 	for (unsigned i = 0; i < told->count; i++)
 		if (!memcmp(told->ips[i], wire.ip, sizeof(wire.ip)))

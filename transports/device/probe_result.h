@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Results of a transport's probe; anynet_probe_verdict is in device.h. */
-#ifndef ANYNET_PROBE_H
-#define ANYNET_PROBE_H
+#ifndef ANYNET_PROBE_RESULT_H
+#define ANYNET_PROBE_RESULT_H
 
 #include <nccl_net/device.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Results of a transport's probe; see probe.h. */
-#include "device/probe.h"
+/* Results of a transport's probe; see probe_result.h. */
+#include "device/probe_result.h"
 
 #include <stdarg.h>
 #include <stdio.h>

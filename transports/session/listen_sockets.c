@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Listening sockets; see sockets.h. */
-#include "session/sockets.h"
+/* Listening sockets; see listen_sockets.h. */
+#include "session/listen_sockets.h"
 
 #include <errno.h>
 #include <sys/epoll.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The listening sockets, one for each NIC of the process, and the epoll set of them and of the handshakes. All calls
  * with the accept engine's lock. */
-#ifndef ANYNET_SOCKETS_H
-#define ANYNET_SOCKETS_H
+#ifndef ANYNET_LISTEN_SOCKETS_H
+#define ANYNET_LISTEN_SOCKETS_H
 
 #include <nccl_net/device.h>
 #include <nccl_net/wire.h>

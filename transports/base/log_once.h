@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One log line for each address, for up to LOG_ONCE_MAX addresses, and none afterwards: peers cannot flood the log. The
+ * caller locks. Other lines that repeat: stream_is_news (message/stream.h) has breaks 1, 2, 4, 8 ... of a stream. */
+#ifndef ANYNET_LOG_ONCE_H
+#define ANYNET_LOG_ONCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#define LOG_ONCE_MAX 64
+
+struct log_once {
+	unsigned count;
+	uint8_t ips[LOG_ONCE_MAX][16];
+};
+
+/* True, once for each address (the port is ignored): log the line. False also when the table is full. */
+bool log_once(struct log_once *told, const struct sockaddr_storage *addr);
+
+#endif
