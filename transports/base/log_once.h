@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One log line for each address, for up to LOG_ONCE_MAX addresses, and none afterwards: peers cannot flood the log. The
- * caller locks. Other lines that repeat: stream_is_news (message/stream.h) has breaks 1, 2, 4, 8 ... of a stream. */
+ * caller locks. Other limits: stream_is_news (message/stream.h) for breaks 1, 2, 4, 8 ... of a stream, REST_WARN_MS
+ * (handshake.c), growing intervals (connect.c), a flag where a line comes once. */
 #ifndef ANYNET_LOG_ONCE_H
 #define ANYNET_LOG_ONCE_H
 

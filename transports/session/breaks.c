@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides what happens to a stream whose connection has ended, and to a comm with a noted fault. */
+/*
+ * Decides what happens to a stream whose connection has ended, and to a comm with a noted fault. turn.c, watch.c and
+ * drain.c notice it. What is sent again follows from the receiver's position: resume.c, path/tcp/tcp_log.c
+ * (tcp_log_rewind).
+ */
 #include <errno.h>
 
 #include <nccl_net/log.h>

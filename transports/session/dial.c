@@ -16,7 +16,9 @@
 #include "session/progress.h"
 #include "wire/secret.h"
 
-#define PROOF_MS 3000 /* the kernel may have to resolve the peer's Ethernet address first */
+#define JOIN_COMM_MS 5000
+#define JOIN_MS      2000
+#define PROOF_MS     3000 /* the kernel may have to resolve the peer's Ethernet address first */
 
 bool dial_pair(struct dial *dial, const struct comm_paths *paths, struct anynet_wire_pair pair)
 {
@@ -101,7 +103,7 @@ static void begin_proof(struct dial *dial)
  * stream 0 have EXTRA_STREAM_MS in all (connect.c). */
 static unsigned join_ms(enum anynet_hello_kind kind)
 {
-	return kind == ANYNET_KIND_COMM ? 5000 : 2000;
+	return kind == ANYNET_KIND_COMM ? JOIN_COMM_MS : JOIN_MS;
 }
 
 /* The WELCOME has come: connect to the peer's end of the queue pair. */
@@ -293,7 +295,7 @@ static int judge_welcome(struct dial *dial)
 {
 	int ret = hello_check_answer(dial->hello, ANYNET_WELCOME, &dial->question);
 
-	if (ret == -EPROTONOSUPPORT) {
+	if (ret == -EPROTONOSUPPORT) { /* connect.c ends with a warning, recovery tries again */
 		*dial->hello = (struct anynet_wire_hello){ .status = ANYNET_STATUS_VERSION };
 		ret = 0;
 	}

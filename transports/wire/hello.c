@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handles and hellos; see hello.h. */
+/* Handles and hellos, whose layout is in <nccl_net/wire.h>, and the plan of streams; see hello.h. */
 #include "wire/hello.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A TCP stream's payload in GPU memory. It passes through bounces (gpu.h), in the order of the stream.
+ * A TCP stream's payload in GPU memory: of an IB device's stream without a queue pair, and of TCP devices with
+ * ANYNET_TCP_CUDA=1. Otherwise NCCL copies. It passes through bounces (gpu.h), in the order of the stream.
  *
  * Sending: bounces are filled ahead of the socket, up to ahead_frame and ahead_at. A bounce is given back when the
  * socket has taken its bytes.
