@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* close*, and peers that go away (net-api.md §3.9, §3.10, §8 rows 13 and 16). */
+/* close* calls, and peers that end (net-api.md §3.9, §3.10, §8 rows 13 and 16). */
 #include <support/buffer.h>
 #include <support/capture.h>
 #include <support/flow.h>
@@ -25,7 +25,7 @@ static void closing_nothing_is_fine(struct test_net *net)
 	check_ok(driver_close_listen(net->driver, NULL));
 }
 
-/* One that waits for its peer does so for ANYNET_PEER_TIMEOUT, 30 s. What it takes bench/recovery.sh tells. */
+/* A comm that waits for its peer waits ANYNET_PEER_TIMEOUT, 30 s. bench/recovery.sh measures how long it takes. */
 static void close_promptly(struct test_net *net, struct link *link)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "close");
@@ -34,7 +34,7 @@ static void close_promptly(struct test_net *net, struct link *link)
 	check_that(!deadline_passed(&deadline), "close took more than %d ms", TEST_PATIENCE_MS);
 }
 
-/* `turns` of progress, then the end of one side is closed with the other still there. */
+/* `turns` of progress, then one side is closed while the other is still open. */
 static void check_close_in_flight(struct test_net *net, size_t bytes, int turns, bool send_side)
 {
 	enum {
@@ -83,7 +83,7 @@ static void close_with_requests_in_flight_returns(struct test_net *net)
 		}
 }
 
-/* Pending requests of the end that is left fail, and the WARN says who is gone. */
+/* Pending requests of the remaining end fail, and the WARN names the peer that is gone. */
 static void check_left_behind(struct test_net *net, bool send_side)
 {
 	struct transfer transfer;
@@ -119,7 +119,7 @@ static void the_end_left_behind_gets_an_error(struct test_net *net)
 	check_left_behind(net, false);
 }
 
-/* A receiver that has nothing posted when its peer closes properly has nothing to complain about. */
+/* A receiver without posted receives logs nothing when its peer closes properly. */
 static void a_proper_close_is_no_error(struct test_net *net)
 {
 	struct link link;
@@ -137,9 +137,9 @@ static void a_proper_close_is_no_error(struct test_net *net)
 /* --- what was sent before the end --- */
 
 #define LAST_MESSAGES 8
-#define LAST_BYTES    400 /* small enough for every transport to take a copy */
+#define LAST_BYTES    400 /* small enough to be copied by every transport */
 
-/* (In host memory: from a GPU's, a net need not take copies.) */
+/* In host memory: a net need not copy GPU memory. */
 static void post_and_finish_last(struct test_net *net, void *scomm)
 {
 	static unsigned char data[LAST_MESSAGES][LAST_BYTES];
@@ -153,7 +153,7 @@ static void post_and_finish_last(struct test_net *net, void *scomm)
 		.comm = scomm, .is_send = true, .transfers = sends, .count = LAST_MESSAGES
 	};
 	flows_run(net, &flow, 1);
-	memset(data, 0xff, sizeof(data)); /* done: the buffer is NCCL's again */
+	memset(data, 0xff, sizeof(data)); /* done: NCCL may reuse the buffer */
 }
 
 static void receive_last(struct test_net *net, void *rcomm)
@@ -173,7 +173,7 @@ static void receive_last(struct test_net *net, void *rcomm)
 	buffer_free(&buffer);
 }
 
-/* Sends reported done arrive although the receiver goes on only when the sender has closed. */
+/* Sends reported as done arrive, even if the receiver polls only after the sender has closed. */
 static void what_was_sent_arrives_after_close(struct test_net *net)
 {
 	struct link link;
@@ -187,8 +187,8 @@ static void what_was_sent_arrives_after_close(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* Much is done, and lies in the sender's kernel because the receiver is slow; and the receiver has
- * sent acknowledgements that nobody has read when the sender closes. */
+/* Most sends are done and lie in the sender's kernel, because the receiver is slow. The receiver has sent
+ * acknowledgements that the sender has not read when it closes. */
 static void what_is_done_arrives_from_a_full_socket(struct test_net *net)
 {
 	enum {
@@ -213,7 +213,7 @@ static void what_is_done_arrives_from_a_full_socket(struct test_net *net)
 		{ .comm = link.send, .is_send = true, .transfers = sends, .count = COUNT },
 		{ .comm = link.recv, .transfers = recvs, .count = COUNT },
 	};
-	/* The receiver moves only when the sender cannot. */
+	/* The receiver is polled only when the sender makes no progress. */
 	while (flows[0].done < COUNT) {
 		size_t done = flows[0].done;
 		flow_step(net, &flows[0]);
@@ -268,10 +268,10 @@ static void what_was_sent_arrives_after_exit(struct test_net *net)
 struct doomed {
 	struct test_net *net;
 	bool is_sender;
-	bool exits; /* by itself, without closing anything; else it waits to be killed */
+	bool exits; /* exits without closing anything; else waits to be killed */
 };
 
-/* Posts 8 large messages and moves them along until it dies. */
+/* Posts 8 large messages and polls them until the process dies. */
 static void move_until_dead(int fd, void *arg)
 {
 	static struct transfer transfers[1000];
@@ -345,7 +345,7 @@ static void check_death(struct test_net *net, bool peer_sends, bool peer_exits)
 	if (!net_is_builtin(net)) {
 		check(capture_find(CAPTURE_WARN, "127.0.0.1", line));
 		check_int(capture_count(CAPTURE_WARN, NULL), 1);
-		/* Every request that is not done says so, and so does every new one. */
+		/* All pending requests fail, and all new ones. */
 		for (size_t i = flow.done; i < flow.posted; i++) {
 			int ret = transfer_test(net, &transfers[i]);
 			if (ret || !transfers[i].done)
@@ -381,7 +381,7 @@ static void a_receiver_that_exits_is_an_error(struct test_net *net)
 	check_death(net, false, true);
 }
 
-/* --- a peer that is there and does nothing --- */
+/* --- a peer that is alive and does nothing --- */
 
 static void connect_and_freeze(int fd, void *arg)
 {

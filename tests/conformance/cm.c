@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queue pairs by the RDMA connection manager (ANYNET_IB_CM=1): that it is used, what it lets in, and what
- * becomes of its failures. By the kernel's, or the fake's (ANYNET_RDMACM_LIB), which can be made to fail.
+ * Queue pairs connected by the RDMA connection manager (ANYNET_IB_CM=1): its use, the requests that it accepts, and its
+ * failures. With the kernel's librdmacm, or the fake's (ANYNET_RDMACM_LIB), which can fail on order.
  */
 #include <arpa/inet.h>
 #include <assert.h>
@@ -31,7 +31,7 @@ static void *symbol_of(const char *file, int mode, const char *name)
 	check_that(library, "%s: %s", file, dlerror());
 	symbol = dlsym(library, name);
 	check_that(symbol, "%s", name);
-	dlclose(library); /* the plugin has it open */
+	dlclose(library); /* held open by the plugin */
 	return symbol;
 }
 
@@ -125,7 +125,7 @@ static enum rdma_cm_event_type next_event(struct rdma_event_channel *channel)
 	return type;
 }
 
-/* Where the receive comm waits, or did. */
+/* The address on which the receive comm waits for requests, or waited. */
 static struct sockaddr_in door_of(void)
 {
 	struct sockaddr_in door = { .sin_family = AF_INET };
@@ -139,7 +139,7 @@ static struct sockaddr_in door_of(void)
 	return door;
 }
 
-/* What comes of a request with so many bytes of a nonce that nobody has given out. */
+/* Returns the answer to a request with that many bytes of a nonce which was never issued. */
 static enum rdma_cm_event_type knock(struct sockaddr_in from, struct sockaddr_in door,
 				     uint8_t bytes)
 {
@@ -166,7 +166,7 @@ static enum rdma_cm_event_type knock(struct sockaddr_in from, struct sockaddr_in
 	return answer;
 }
 
-/* While the comm's owner does nothing. */
+/* While the owner of the comm does not call it. */
 static void unauthenticated_requests_are_rejected(struct test_net *net)
 {
 	struct sockaddr_in door;
@@ -181,7 +181,7 @@ static void unauthenticated_requests_are_rejected(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* Until both have done what they can while requests are lost. */
+/* Polls until both ends are finished, while requests are lost. */
 static void step_in_vain(struct test_net *net, struct link *link)
 {
 	link_listen(net, link);
@@ -192,7 +192,7 @@ static void step_in_vain(struct test_net *net, struct link *link)
 	}
 }
 
-/* Where only the peer is awaited, who is late. */
+/* Only the peer is waited for; it is late. */
 static void an_unauthenticated_request_may_come_first(struct test_net *net)
 {
 	struct sockaddr_in from = { .sin_family = AF_INET };
@@ -206,7 +206,7 @@ static void an_unauthenticated_request_may_come_first(struct test_net *net)
 	capture_forget();
 	fake_order("vanish fake0:1 any");
 	step_in_vain(net, &link);
-	from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1); /* fake1's */
+	from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1); /* fake1's path */
 	check_int(knock(from, door_of(), NONCE), RDMA_CM_EVENT_REJECTED);
 	fake_order("no-faults");
 	link_finish(net, &link);
@@ -218,7 +218,7 @@ static void an_unauthenticated_request_may_come_first(struct test_net *net)
 
 /* --- failures, by the fake --- */
 
-/* A closed comm takes its queue pair down when it may, by another thread. */
+/* A closed comm lets another thread destroy its queue pair. */
 static void await_nothing_left(void)
 {
 	struct deadline deadline =
@@ -228,13 +228,13 @@ static void await_nothing_left(void)
 		deadline_turn(&deadline);
 }
 
-/* A connection that the fault spoils is made without the manager, by queue pairs all the same. */
+/* If the fault breaks the connection, the queue pair is connected without the manager. */
 static void check_without(struct test_net *net, const char *fault)
 {
 	struct fake_verbs_counts before;
 	struct link link;
 
-	await_nothing_left(); /* whose calls would count, too */
+	await_nothing_left(); /* its calls would be counted, too */
 	capture_forget();
 	fake_order(fault);
 	link_open(net, &link);
@@ -249,7 +249,7 @@ static void check_without(struct test_net *net, const char *fault)
 
 static void each_of_its_steps_may_fail(struct test_net *net)
 {
-	/* Of each the acceptor's and the connector's; of modify_qp those behind INIT. */
+	/* Calls of the acceptor and of the connector; of modify_qp those after INIT. */
 	static const char *const steps[] = {
 		"rdma_create_id nth=1",
 		"rdma_create_id nth=2",
@@ -271,7 +271,7 @@ static void each_of_its_steps_may_fail(struct test_net *net)
 
 	if (!has_fake())
 		check_skip("only the fake fails when told to");
-	link_open(net, &link); /* the library is loaded */
+	link_open(net, &link); /* loads the library */
 	link_close(net, &link);
 	for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
 		snprintf(fault, sizeof(fault), "fault call %s errno=5", steps[i]);

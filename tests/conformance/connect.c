@@ -13,7 +13,7 @@
 
 #define LINKS 64
 
-/* The byte that tells messages of one link from those of another arrives. */
+/* The byte that identifies the messages of a link arrives. */
 static void check_link(struct test_net *net, void *scomm, void *rcomm, uint64_t seed)
 {
 	unsigned char from[100], to[100];
@@ -34,7 +34,7 @@ static void both_ends_connect_on_one_thread(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* Neither call may wait for the other side to do something. */
+/* Neither call may wait for the other side. */
 static void connect_and_accept_never_wait(struct test_net *net)
 {
 	struct link link;
@@ -49,7 +49,7 @@ static void connect_and_accept_never_wait(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* All connects are started before any accept is tried, and accepts are tried in another order. */
+/* All connects start before any accept is called, and accepts are called in another order. */
 static void many_connections_are_made_side_by_side(struct test_net *net)
 {
 	static struct link links[LINKS];
@@ -113,7 +113,7 @@ static void two_processes_connect(struct test_net *net)
 	peer_duo(send_first, receive_first, net);
 }
 
-/* Hosts with different releases of NCCL may talk through tables of different versions. */
+/* Hosts with different releases of NCCL may use different table versions. */
 static void ends_of_different_abi_understand_each_other(struct test_net *net)
 {
 	struct test_net other = { .spec = net->spec, .abi = net->abi == 12 ? 5 : 12 };
@@ -174,7 +174,7 @@ static void garbage_for_a_handle_is_refused(struct test_net *net)
 	check(capture_count(CAPTURE_WARN, NULL) > 0);
 }
 
-/* Some turns of both sides; whatever comes of them, nothing crashes or blocks. */
+/* A few polls of both sides: nothing crashes or blocks, whatever the result. */
 static void try_damaged(struct test_net *net, size_t byte, unsigned char flip)
 {
 	struct link link;
@@ -208,7 +208,7 @@ static void a_damaged_handle_does_no_harm(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* The token authenticates the peer of a job. */
+/* The token authenticates peers of the job. */
 static void a_wrong_token_never_gets_in(struct test_net *net)
 {
 	struct link link, wrong;
@@ -233,7 +233,7 @@ static void a_wrong_token_never_gets_in(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* --- connections that never come about --- */
+/* --- connections that are never established --- */
 
 static void a_listener_may_close_unused(struct test_net *net)
 {
@@ -251,7 +251,7 @@ static void a_listener_may_close_unused(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* NCCL calls nobody any more for what was still being connected when a communicator is aborted. */
+/* When a communicator is aborted, NCCL does not call connects in progress again. */
 static void a_connect_may_be_abandoned(struct test_net *net)
 {
 	static struct link links[8];
@@ -273,7 +273,7 @@ static void a_connect_may_be_abandoned(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* A rank that comes late has listened, and calls accept long after its peer's connect. */
+/* A late rank has listened, but calls accept long after its peer's connect. */
 static void a_connect_does_not_wait_for_accept(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a comm without accept");
@@ -287,8 +287,8 @@ static void a_connect_does_not_wait_for_accept(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* Several connects are in progress for one of NCCL's connections (PXN), each to a listener of its own: the one that
- * returns a comm decides which accept does. */
+/* With PXN several connects are in progress for one NCCL connection, each to its own listener. The connect that returns
+ * a comm determines which accept returns one. */
 static void one_connect_of(struct test_net *net, size_t count)
 {
 	static struct link links[8];
@@ -321,7 +321,7 @@ static void the_connect_that_returns_decides(struct test_net *net)
 	one_connect_of(net, 8);
 }
 
-/* The listener is gone: an error within the connect's deadline, not a connect without end. */
+/* Without a listener connect fails within its time-out. */
 static void connecting_to_a_closed_listener_fails(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "an error from connect");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The peer is accepted beside ten thousand unauthenticated connections, slow ones, and without free file descriptors. */
+/* The peer is accepted among ten thousand unauthenticated connections, among slow ones, and without free file
+ * descriptors. */
 #include <support/buffer.h>
 #include <support/capture.h>
 #include <support/flow.h>
@@ -18,8 +19,8 @@
 #include <unistd.h>
 
 #define CROWD      10000
-#define CROWD_FROM 10   /* addresses that it comes from */
-#define KEPT_MAX   1500 /* descriptors of the listening process: 1024 unauthenticated ones and ours */
+#define CROWD_FROM 10   /* source addresses */
+#define KEPT_MAX   1500 /* file descriptors of the listening process: 1024 unauthenticated connections and its own */
 
 static void skip_builtin(struct test_net *net)
 {
@@ -41,7 +42,7 @@ static void need_descriptors(rlim_t count)
 	check_ok(setrlimit(RLIMIT_NOFILE, &limit));
 }
 
-/* Comes, says nothing or half a hello, and stays. Tells when half of it is there, and when all is. */
+/* Connects, sends nothing or half a hello, and stays. Reports when half of the connections exist, and when all do. */
 static void crowd(int fd, void *arg)
 {
 	unsigned char handle[DRIVER_HANDLE_BYTES];
@@ -65,7 +66,7 @@ static void crowd(int fd, void *arg)
 	peer_await(fd);
 }
 
-/* Accept as NCCL does until there is word from the crowd. */
+/* Calls accept, as NCCL does, until the crowd reports. */
 static void accept_until_told(struct test_net *net, struct link *link, int fd)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a crowd to gather");
@@ -78,15 +79,15 @@ static void accept_until_told(struct test_net *net, struct link *link, int fd)
 	peer_await(fd);
 }
 
-/* Before silent connections time out: their deadline is long here. (After how many ms is measured by
- * `net_bench unauthenticated`.) */
+/* Before silent connections time out, because their time-out is long here. (`net_bench unauthenticated` measures the
+ * time.) */
 static void check_served(struct test_net *net, struct link *link)
 {
 	link_finish(net, link);
 	link_check(net, link, 200000);
 }
 
-/* Those that are kept cost a descriptor each. */
+/* Each kept connection takes a descriptor. */
 static void check_few_are_kept(void)
 {
 	size_t count = proc_fds(NULL, 0);
@@ -119,7 +120,7 @@ static void a_peer_is_served_among_ten_thousand(struct test_net *net)
 	net_close(net);
 }
 
-/* --- those who take their time --- */
+/* --- slow connections --- */
 
 #define SLOW 30
 
@@ -128,7 +129,7 @@ struct slow {
 	size_t said;
 };
 
-/* One more byte of something that will never be complete. */
+/* One more byte of a hello that is never completed. */
 static void drip(struct slow *slow, const struct anynet_wire_hello *hello)
 {
 	if (slow->said < sizeof(*hello) - 1)
@@ -173,7 +174,7 @@ static void those_who_take_their_time_are_sent_away(struct test_net *net)
 	link_close(net, &other);
 }
 
-/* --- no descriptors --- */
+/* --- no file descriptors --- */
 
 #define DESCRIPTORS_MAX 256
 #define SHORTAGE        "cannot accept connections: out of file descriptors"
@@ -202,11 +203,11 @@ static void give_back_descriptors(void)
 
 struct shortage {
 	struct test_net *net;
-	unsigned unauthenticated; /* connections that come first */
+	unsigned unauthenticated; /* connections before the peer's */
 	size_t links;
 };
 
-/* The other side, with file descriptors: unauthenticated connections, then the peer. */
+/* The other side, with free file descriptors: unauthenticated connections, then the peer. */
 static void send_all(int fd, void *arg)
 {
 	const struct shortage *shortage = arg;
@@ -230,7 +231,7 @@ static void send_all(int fd, void *arg)
 		flows_run(shortage->net, &flow, 1);
 	}
 	peer_await(fd);
-	_exit(0); /* as a process that dies: its comms are not the subject */
+	_exit(0); /* ends without closing its comms: they are not the subject */
 }
 
 static void receive_one(struct test_net *net, struct link *link)
@@ -285,7 +286,7 @@ static void unauthenticated_connections_are_closed_when_descriptors_run_out(stru
 	check_shortage(net, 300);
 }
 
-/* What waits in the kernel meanwhile is served as soon as there are descriptors again. */
+/* Connections that wait in the kernel are accepted when descriptors are free again. */
 static void peers_wait_for_descriptors(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "word of a shortage");
@@ -323,11 +324,11 @@ static void peers_wait_for_descriptors(struct test_net *net)
 	net_close(net);
 }
 
-/* --- a small limit --- */
+/* --- a small RLIMIT_NOFILE --- */
 
 #define SMALL_LIMIT 256
 #define SILENT      900
-#define PROGRAMS    (SMALL_LIMIT / 2) /* files that the program opens meanwhile */
+#define PROGRAMS    (SMALL_LIMIT / 2) /* files opened by the program meanwhile */
 
 static void silent_ones(int fd, void *arg)
 {

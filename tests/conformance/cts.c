@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What it takes beside the messages, on the fake libibverbs (ANYNET_IBVERBS_LIB): memory, and CTS. Those
- * tell by an RDMA WRITE where a message may be written, and its bytes may become visible in any order: here
- * the end of it comes first.
+ * Overhead besides the messages, on the fake libibverbs (ANYNET_IBVERBS_LIB): memory and CTS. A CTS is an RDMA WRITE
+ * that tells where a message may be written. Its bytes may become visible in any order: here its end comes first.
  */
 #include <nccl_net/wire.h>
 #include <support/buffer.h>
@@ -13,16 +12,16 @@
 
 #define MESSAGES (5 * ANYNET_CTS_RING_ENTRIES)
 #define WINDOW   32
-/* No divisor in common with the CTS ring: what is old there is of another place */
+/* No common divisor with the CTS ring: old entries there are of other slots. */
 #define PLACES      37
 #define PLACE_BYTES 8192
-#define BYTES_MIN   600                /* smaller ones are copied, and need no CTS */
-#define LINKS       8                  /* opened one after the other */
-#define COPIED      60                 /* messages, and twice the slots of a receiver */
+#define BYTES_MIN   600                /* smaller messages are copied, and need no CTS */
+#define LINKS       8                  /* opened one after another */
+#define COPIED      60                 /* messages: twice the slots of a receiver */
 #define SHORT       4000               /* messages, copied as well */
-#define AHEAD       24                 /* messages, of … */
-#define AHEAD_BYTES ((size_t)16 << 10) /* … less in all than 400 Gb/s carry in 10 us */
-#define LOOKS       4                  /* requests: a CTS, and words about what waits for one */
+#define AHEAD       24                 /* messages, each of … */
+#define AHEAD_BYTES ((size_t)16 << 10) /* … together less than 400 Gb/s carry in 10 us */
+#define LOOKS       4                  /* requests: a CTS, and reports about the receives that wait for it */
 
 static struct {
 	struct link link;
@@ -63,7 +62,7 @@ static void stream_open(struct test_net *net)
 	stream.mhandles[1] = flow_reg(net, stream.link.recv, stream.to.data, PLACES * PLACE_BYTES);
 }
 
-/* With so many sends at a time. */
+/* With this many sends at a time. */
 static void stream_run(struct test_net *net, size_t sends)
 {
 	struct flow flows[] = {
@@ -100,7 +99,7 @@ static void stream_close(struct test_net *net)
 	link_close(net, &stream.link);
 }
 
-/* Again until it goes through queue pairs: on a busy machine one may be proved too late. */
+/* Repeats until the data goes through queue pairs: on a loaded machine the proof of one may come too late. */
 static void check_by_verbs(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "queue pairs to be used");
@@ -113,7 +112,7 @@ static void check_by_verbs(struct test_net *net)
 	} while (fake_counts().sends - before.sends < MESSAGES);
 }
 
-/* First whole ones, so that what is there before leads somewhere. */
+/* First complete CTS, so that the old contents of the ring are plausible. */
 static void a_cts_counts_when_all_of_it_is_there(struct test_net *net)
 {
 	stream_open(net);
@@ -129,8 +128,8 @@ static void check_first(struct flow *flow, size_t i)
 	pattern_check(flow->transfers->data[0], PLACE_BYTES, stream.received);
 }
 
-/* Of the first CTS, when only its end is there, all but the mark is zero: so are number and tag of this
- * message, and the check of a CTS that is all zeroes. */
+/* When only the end of the first CTS is visible, all but the mark is zero: so are number and tag of this message, and
+ * the check of an all-zero CTS. */
 static void the_first_cts_counts_when_all_of_it_is_there(struct test_net *net)
 {
 	static char from[PLACE_BYTES], to[PLACE_BYTES];
@@ -154,7 +153,7 @@ static void the_first_cts_counts_when_all_of_it_is_there(struct test_net *net)
 	}
 }
 
-/* A message is one request; what tells where it may go comes in fewer. */
+/* A message is one work request; a CTS may cover several receives. */
 static void cts_go_together(struct test_net *net)
 {
 	uint64_t sends;
@@ -169,7 +168,7 @@ static void cts_go_together(struct test_net *net)
 	stream_close(net);
 }
 
-/* Again until there are queue pairs, as above. What there was before. */
+/* Repeats until there are queue pairs, as above. The counts before. */
 static struct fake_verbs_counts open_by_verbs(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a comm by a queue pair");
@@ -185,7 +184,7 @@ static struct fake_verbs_counts open_by_verbs(struct test_net *net)
 	}
 }
 
-/* Copied ones, more than the receiver has slots for, and it consumes none: who knows of no free slot waits. */
+/* Copied messages, more than the receiver has slots, and none is consumed: a sender without known free slots waits. */
 static void no_send_meets_an_empty_receive_queue(struct test_net *net)
 {
 	static char from[COPIED][8], to[COPIED][8];
@@ -211,8 +210,8 @@ static void no_send_meets_an_empty_receive_queue(struct test_net *net)
 	link_close(net, &stream.link);
 }
 
-/* The receiver tells of free slots by WRITEs of 4 bytes. With adaptive routing an older one may come after a newer
- * one: what was free stays free. */
+/* The receiver reports free slots by WRITEs of 4 bytes. With adaptive routing an older one may arrive after a newer
+ * one: the number of free slots must not decrease. */
 static void free_slots_are_not_taken_back(struct test_net *net)
 {
 	static char from[SHORT][8], to[SHORT][8];
@@ -238,8 +237,8 @@ static void free_slots_are_not_taken_back(struct test_net *net)
 	link_close(net, &stream.link);
 }
 
-/* Adapters tell late of what has arrived. However late that is, the sender has been told of so many receives that the
- * way is full: by their bytes, not their number. */
+/* Adapters report arrivals late. Meanwhile the sender has CTS for enough receives to fill the path: by bytes, not by
+ * number. */
 static void the_way_is_full_while_completions_are_late(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "all messages to be sent");
@@ -268,13 +267,13 @@ static void the_way_is_full_while_completions_are_late(struct test_net *net)
 		stream.transfers[1][i] =
 			transfer_of(to.data + i * AHEAD_BYTES, AHEAD_BYTES, 1, mhandles[1]);
 	}
-	/* Of the same tag; from then on it goes by the queue pair. */
+	/* With the same tag; from then on it goes by the queue pair. */
 	link_check(net, &stream.link, 1);
 	sent = fake_counts().bytes_sent[0];
 	fake_order("fault slow recv ms=1000000");
 	while (fake_counts().bytes_sent[0] - sent < AHEAD * AHEAD_BYTES) {
 		if (flows[1].window < AHEAD)
-			flows[1].window++; /* one at a time, as all that are there are told together */
+			flows[1].window++; /* one at a time, because all pending ones share one report */
 		flow_step(net, &flows[1]);
 		flow_step(net, &flows[0]);
 		check_int(flows[1].done, 0);
@@ -291,8 +290,8 @@ static void the_way_is_full_while_completions_are_late(struct test_net *net)
 	link_close(net, &stream.link);
 }
 
-/* While a message waits for its CTS the receiver is shown it from time to time. The receive that has its
- * number may be another tag's, and too small for it. */
+/* While a message waits for its CTS, the receiver is shown it from time to time. The receive with its number may have
+ * another tag, and be too small. */
 static void a_message_is_compared_with_receives_of_its_tag(struct test_net *net)
 {
 	struct deadline deadline =
@@ -333,7 +332,7 @@ static void a_message_is_compared_with_receives_of_its_tag(struct test_net *net)
 	link_close(net, &stream.link);
 }
 
-/* Both ends of a comm, in this process. */
+/* Both ends of a comm in this process. */
 static void a_comm_pins_little(struct test_net *net)
 {
 	struct fake_verbs_counts before = open_by_verbs(net), after = fake_counts();

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fabrics that carry some packets and not those that matter: a switch with a smaller MTU than the ports', adapters
- * that refuse every WRITE or only those to some memory, RDMA that is dead while TCP is well. The stream goes on over
- * TCP and is left alone there; queue pairs are tried now and then, and used again when they work.
+ * Fabrics that carry only some packets: a switch with a smaller MTU than the ports', adapters that refuse every WRITE
+ * or only those to some memory, RDMA that is dead while TCP works. The stream continues over TCP undisturbed. Queue
+ * pairs are tried from time to time, and used again when they work.
  */
 #include <support/capture.h>
 #include <support/check.h>
 #include <support/stream.h>
 
 #define TRIES 2
-#define QPS   2 /* made in each: one at each end */
+#define QPS   2 /* made in each try: one at each end */
 #define LINES 12
 
 static const char *fault;
@@ -26,7 +26,7 @@ static size_t lines(void)
 	       capture_count(CAPTURE_INFO, "completion with status");
 }
 
-/* Until nothing but tries to get queue pairs goes through them. */
+/* Until only the attempts to get queue pairs use them. */
 static void wait_for_tcp(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the stream to go over TCP");
@@ -39,7 +39,7 @@ static void wait_for_tcp(struct test_net *net)
 	} while (stream_bytes_by_verbs(&before) > STREAM_MESSAGES * 4096);
 }
 
-/* `proof`: packets that prove a queue pair show the fault, too, so none takes the stream. */
+/* `proof`: the fault also affects the packets that prove a queue pair, so none takes over the stream. */
 static void stays_on_tcp_until_it_is_mended(struct test_net *net, const char *what, bool proof)
 {
 	struct deadline deadline = deadline_in(2 * TEST_PATIENCE_MS, "queue pairs to be tried");
@@ -82,7 +82,7 @@ static void every_write_is_refused(struct test_net *net)
 		true);
 }
 
-/* Queue pairs prove themselves, and fail at the first message. */
+/* Queue pairs pass their proof, and fail at the first message. */
 static void writes_to_some_memory_are_refused(struct test_net *net)
 {
 	stays_on_tcp_until_it_is_mended(

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may connect (ANYNET_ALLOW), and on which ports we listen (ANYNET_PORT_RANGE). */
+/* Networks that may connect (ANYNET_ALLOW), and ports to listen on (ANYNET_PORT_RANGE). */
 #include <support/capture.h>
 #include <support/unauth.h>
 
@@ -42,7 +42,7 @@ static void those_in_the_list_are_let_in(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* Each address has one line, however often it tries, and the peer is not kept waiting. */
+/* One line per address, however often it connects, and the peer is not delayed. */
 static void others_are_shut_out_with_one_line(struct test_net *net)
 {
 	struct target target;
@@ -54,7 +54,7 @@ static void others_are_shut_out_with_one_line(struct test_net *net)
 	for (unsigned i = 0; i < 40; i++) {
 		struct anynet_wire_hello hello = unauth_hello(&target);
 		int fd = unauth_dial(&target, 7 + i % 2);
-		/* Even with the token. */
+		/* Even if it sends the token. */
 		if (i % 4 > 1)
 			unauth_say(fd, &hello, sizeof(hello));
 		wait_until_shut_out(net, &link, fd);
@@ -104,7 +104,7 @@ static int take_port(int port)
 	return -1;
 }
 
-/* Two neighbours that nobody else uses. Returns the first. */
+/* Two adjacent ports that are free. Returns the first. */
 static int take_ports(int fds[TAKEN])
 {
 	for (int i = 0; i < 1000; i++) {

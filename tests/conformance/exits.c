@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes that exit: what was reported done arrives, and exit ends, whatever other threads do meanwhile. */
+/* Processes that exit: data reported as done arrives, and exit returns, whatever other threads do meanwhile. */
 #include <support/buffer.h>
 #include <support/capture.h>
 #include <support/flow.h>
@@ -18,11 +18,11 @@
 #include <unistd.h>
 
 #define MESSAGES 5
-#define BYTES    60000 /* the receiver acknowledges the first of them while others are on their way */
-#define LATE_MS  50    /* the receiver begins so long after the sender has closed */
+#define BYTES    60000 /* the receiver acknowledges the first of them while others are in flight */
+#define LATE_MS  50    /* delay between the close of the sender and the start of the receiver */
 #define THREADS  3
 #define EXITS    40
-#define AWAY_US  3000 /* exit comes at most so long after the threads have begun */
+#define AWAY_US  3000 /* longest time from the start of the threads to exit */
 
 /* --- orderly ends --- */
 
@@ -75,8 +75,8 @@ static void receive_late(int fd, void *arg)
 	exit(0);
 }
 
-/* Taken by this side's socket, so done before the peer has taken anything in. A socket that is closed answers the
- * receiver's acknowledgement with a reset, and forgets what it had still to send. */
+/* Taken by this side's socket, so done before the peer has read anything. A closed socket answers the receiver's
+ * acknowledgement with a reset, and discards its unsent data. */
 static void what_was_sent_before_exit_arrives(struct test_net *net)
 {
 	if (net_is_builtin(net))
@@ -85,7 +85,7 @@ static void what_was_sent_before_exit_arrives(struct test_net *net)
 	peer_duo(receive_late, send_and_exit, net);
 }
 
-/* --- exit beside threads that are in calls --- */
+/* --- exit while threads are in calls --- */
 
 static void *open_and_close(void *arg)
 {
@@ -100,7 +100,7 @@ static void *open_and_close(void *arg)
 	return NULL;
 }
 
-/* How a process ends, and what its parent sees. */
+/* How a process ends, and the status that its parent gets. */
 static void by_exit(void)
 {
 	exit(0);
@@ -130,7 +130,7 @@ static void by_sigterm(void)
 
 static const struct end {
 	void (*end)(void);
-	int status; /* of waitpid */
+	int status; /* status of waitpid */
 } ends[] = {
 	{ by_exit, 0 },        { by_exit_at_once, 0 },  { by_quick_exit, 0 },
 	{ by_abort, SIGABRT }, { by_sigterm, SIGTERM },
@@ -168,7 +168,7 @@ static void end_beside_threads(struct test_net *net, const struct end *end, unsi
 	}
 }
 
-/* What the threads' calls return then is nobody's business; only that they end nothing and hold nothing up. */
+/* The results of the threads' calls do not matter, as long as they neither crash nor delay the exit. */
 static void exit_beside_threads_in_calls_ends(struct test_net *net)
 {
 	if (net_is_builtin(net))

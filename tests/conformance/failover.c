@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queue pairs that break under a verified stream, by the faults of the fake libibverbs (which the
- * plugin has loaded by ANYNET_IBVERBS_LIB): the stream goes on by a new queue pair, or over TCP, and back.
+ * Queue pairs that break under a verified stream, by faults of the fake libibverbs (which the plugin loads by
+ * ANYNET_IBVERBS_LIB): the stream continues by a new queue pair, or over TCP, and returns.
  */
 #include <nccl_net/device.h>
 #include <stdio.h>
@@ -26,8 +26,8 @@ static void strike(void)
 	fake_order(fault);
 }
 
-/* Each kind of operation, at several of its turns, with each status a real one breaks with. A stream for each: the pause
- * before the next queue pair grows with those that were of little use. */
+/* Each kind of operation, at several positions, with each status that real queue pairs break with. A new stream for
+ * each, because the pause before the next queue pair grows with those that failed early. */
 static void a_broken_queue_pair_is_replaced(struct test_net *net)
 {
 	static const char *const kinds[] = { "send", "write", "write-imm", "recv" };
@@ -69,7 +69,7 @@ static void what_never_arrives_is_sent_again(struct test_net *net)
 	stream_close(net);
 }
 
-/* The sender knows by then that it has arrived, and does not send it again. */
+/* The sender knows by then that it has arrived, and does not retransmit it. */
 static void what_has_arrived_counts_though_nobody_has_seen_it(struct test_net *net)
 {
 	char text[40];
@@ -85,7 +85,7 @@ static void what_has_arrived_counts_though_nobody_has_seen_it(struct test_net *n
 	stream_close(net);
 }
 
-/* Of what the sender had to ask for: what it has been told goes with the queue pair. */
+/* Data that the sender had to ask a CTS for: the CTS is lost with the queue pair. */
 static void cts_are_asked_for_again(struct test_net *net)
 {
 	char text[80];
@@ -102,7 +102,7 @@ static void cts_are_asked_for_again(struct test_net *net)
 	stream_close(net);
 }
 
-/* The sender has been closed, and what it has posted leaves later. */
+/* The sender is closed while posted data is still to leave. */
 static void what_was_sent_arrives_after_close(struct test_net *net)
 {
 	enum {
@@ -137,8 +137,8 @@ static void what_was_sent_arrives_after_close(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* All has arrived, the sender is gone, and then the receiver's memory cannot be registered: it leaves a queue pair that
- * has brought everything. `late`: receives are posted when it may know that nobody is there any more. */
+/* All data has arrived and the sender is gone when the receiver's memory cannot be registered: the receiver leaves a
+ * queue pair that has delivered everything. `late`: receives are posted when it may know that the peer is gone. */
 static void what_has_arrived_outlives_its_queue_pair(struct test_net *net, bool late)
 {
 	enum {
@@ -193,9 +193,9 @@ static void what_has_arrived_is_received_without_its_queue_pair(struct test_net 
 	what_has_arrived_outlives_its_queue_pair(net, true);
 }
 
-/* --- no queue pair can be had --- */
+/* --- no queue pair can be created --- */
 
-/* Once `breaks` has struck the stream goes on, over TCP; after the order `mend` by queue pairs again. */
+/* After the fault `breaks` the stream continues over TCP; after the order `mend`, by queue pairs again. */
 static void goes_on_over_tcp_and_back(struct test_net *net, void (*breaks)(void), const char *mend)
 {
 	struct fake_verbs_counts before;
@@ -232,7 +232,7 @@ static void a_port_may_go_and_come_back(struct test_net *net)
 				  "set fake0:1 state=active; set fake1:1 state=active");
 }
 
-/* Their acks are not urgent, and a queue pair needs none: those must come all the same. */
+/* Their acknowledgements are not urgent, and a queue pair needs none: they must arrive all the same. */
 static void few_small_messages_over_tcp_hold_nothing_up(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "queue pairs to be used");
@@ -250,14 +250,14 @@ static void few_small_messages_over_tcp_hold_nothing_up(struct test_net *net)
 	fake_order("set fake0:1 state=active; set fake1:1 state=active");
 	for (before = fake_counts(); fake_counts().sends == before.sends; deadline_turn(&deadline))
 		link_check(net, &link, 0);
-	for (int i = 0; i < 300; i++) /* more than the ring holds */
+	for (int i = 0; i < 300; i++) /* more than the ring can hold */
 		link_check(net, &link, 400);
 	link_close(net, &link);
 }
 
-/* --- a port or a device fails, and another one is there --- */
+/* --- a port or a device fails, and there is another one --- */
 
-/* Nothing but the events tells of some of these. */
+/* Only the events report some of these faults. */
 static void another_port_takes_over(struct test_net *net)
 {
 	static const char *const events[] = {
@@ -279,7 +279,7 @@ static void another_port_takes_over(struct test_net *net)
 	stream_close(net);
 }
 
-/* What was sent and has arrived is not retransmitted, but nobody has asked for it yet. */
+/* Data that has arrived is not retransmitted, even if it was not yet requested. */
 static void what_nothing_is_posted_for_survives_the_queue_pair(struct test_net *net)
 {
 	enum {
@@ -320,7 +320,7 @@ static void what_nothing_is_posted_for_survives_the_queue_pair(struct test_net *
 	link_close(net, &link);
 }
 
-/* Receives in another order than sends: the sender has to ask, though it knows one tag only. */
+/* Receives in another order than the sends: the sender has to ask, although it knows one tag only. */
 static void receives_of_another_tag_may_come_first(struct test_net *net)
 {
 	static char from[2][100000], to[2][100000];
@@ -352,7 +352,7 @@ static void packets_that_do_not_get_through_are_noticed_at_set_up(struct test_ne
 {
 	struct fake_verbs_counts before;
 
-	link_open(net, &stream.link); /* the library is loaded */
+	link_open(net, &stream.link); /* loads the library */
 	link_close(net, &stream.link);
 	fake_order("vanish fake0:1 any; vanish fake1:1 any");
 	stream_open(net);
@@ -363,7 +363,7 @@ static void packets_that_do_not_get_through_are_noticed_at_set_up(struct test_ne
 	fake_order("no-faults");
 }
 
-/* Whatever call fails, the comm stands, by a queue pair or without. */
+/* Whichever call fails, the comm is established, with a queue pair or without. */
 static void every_call_for_a_queue_pair_may_fail(struct test_net *net)
 {
 	static const char *const functions[] = { "create_cq", "create_qp", "modify_qp",
@@ -374,7 +374,7 @@ static void every_call_for_a_queue_pair_may_fail(struct test_net *net)
 	link_open(net, &stream.link);
 	link_close(net, &stream.link);
 	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-		for (int nth = 1; nth < 4; nth++) { /* the fourth registers memory of the test */
+		for (int nth = 1; nth < 4; nth++) { /* the fourth call registers memory of the test */
 			snprintf(text, sizeof(text), "fault call %s nth=%d errno=12", functions[i],
 				 nth);
 			fake_order(text);
@@ -387,7 +387,7 @@ static void every_call_for_a_queue_pair_may_fail(struct test_net *net)
 	}
 }
 
-/* regMr is no error then: the sender's buffer, the receiver's, both. */
+/* regMr still succeeds: the sender's buffer, the receiver's, both. */
 static void what_cannot_be_registered_goes_over_tcp(struct test_net *net)
 {
 	static const char *const failures[] = { "nth=1", "nth=2", "nth=1 count=2" };
@@ -397,7 +397,7 @@ static void what_cannot_be_registered_goes_over_tcp(struct test_net *net)
 
 	capture_allow_warn();
 	link_open(net, &stream.link);
-	link_check(net, &stream.link, bytes); /* what is registered once has been */
+	link_check(net, &stream.link, bytes); /* registered at the first use */
 	link_close(net, &stream.link);
 	for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
 		capture_forget();
@@ -407,7 +407,7 @@ static void what_cannot_be_registered_goes_over_tcp(struct test_net *net)
 		link_check(net, &stream.link, bytes);
 		before = fake_counts();
 		link_check(net, &stream.link, bytes);
-		/* some bytes there may be: queue pairs of other ports are still being proved */
+		/* a few bytes are possible: queue pairs of other ports are still being proven */
 		check_that(stream_bytes_by_verbs(&before) < bytes, "the message goes over TCP");
 		check_int(capture_count(CAPTURE_WARN, "continuing over TCP"), i == 2 ? 2 : 1);
 		link_close(net, &stream.link);
@@ -415,7 +415,7 @@ static void what_cannot_be_registered_goes_over_tcp(struct test_net *net)
 	}
 }
 
-/* Of the port that takes over: the memory of links, the ring, NCCL's buffers. */
+/* On the port that takes over: the memory of the links, the ring, NCCL's buffers. */
 static void memory_may_be_short_on_another_port(struct test_net *net)
 {
 	char text[100];
@@ -438,7 +438,7 @@ static void nothing_is_left_behind(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "everything to be given back");
 	struct fake_verbs_counts before, after;
-	uint64_t kept = memory_is_cuda() ? 2 : 0; /* by which the ports that are used flush */
+	uint64_t kept = memory_is_cuda() ? 2 : 0; /* used for flushes by the ports in use */
 
 	stream_open(net);
 	stream_close(net);
@@ -447,7 +447,7 @@ static void nothing_is_left_behind(struct test_net *net)
 	stream_open(net);
 	stream_run(net, NULL);
 	stream_close(net);
-	/* Closed comms see to it that their last words arrive; those of the first may have still been at it. */
+	/* Closed comms still send their last frames; those of the first may still be in progress. */
 	while (after = fake_counts(), after.qps > before.qps || after.cqs > before.cqs ||
 					      after.mrs > before.mrs ||
 					      after.bytes_pinned > before.bytes_pinned)

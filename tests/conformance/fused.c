@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fused devices (makeVDevice) on two ports of the fake libibverbs: TEST_FUSE says which end of a
- * connection is one. What goes by which port is asked of the fake (ANYNET_IBVERBS_LIB).
+ * Fused devices (makeVDevice) of two ports of the fake libibverbs. TEST_FUSE says which ends of a connection use one.
+ * The fake reports what each port carried (ANYNET_IBVERBS_LIB).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 #define PORTS 2
 #define LARGE ((size_t)4 << 20)
-#define SMALL ((size_t)100000) /* less than a chunk, more than is copied */
+#define SMALL ((size_t)100000) /* less than a chunk, more than what is copied */
 
 static bool is_fused(struct test_net *net, int dev)
 {
@@ -24,13 +24,13 @@ static bool is_fused(struct test_net *net, int dev)
 	return props.vdev_count > 1;
 }
 
-/* How often more streams than one are said to be there, by both ends. */
+/* How often both ends report more than one stream. */
 static size_t spread_count(void)
 {
 	return capture_count(CAPTURE_INFO, ": 2 paths on dev");
 }
 
-/* On a busy machine a queue pair may be proved too late, and its stream stays with TCP: once more then. */
+/* On a loaded machine a queue pair may be proven too late, and its stream stays with TCP: then repeat. */
 static void open_by_both_ports(struct test_net *net, struct link *link)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a link by two queue pairs");
@@ -48,7 +48,7 @@ static void open_by_both_ports(struct test_net *net, struct link *link)
 
 static struct buffer from, to;
 
-/* One message of the largest size or less, with registered memory. */
+/* One message of the largest size or smaller, with registered memory. */
 static void exchange(struct test_net *net, struct link *link, size_t bytes)
 {
 	static uint64_t seed;
@@ -71,7 +71,7 @@ static void free_buffers(void)
 	buffer_free(&to);
 }
 
-/* What the ports have been given to send while `count` messages went. */
+/* Work requests of each port while `count` messages were sent. */
 static void measure(struct test_net *net, struct link *link, size_t bytes, int count,
 		    uint64_t sent[PORTS])
 {
@@ -84,7 +84,7 @@ static void measure(struct test_net *net, struct link *link, size_t bytes, int c
 		sent[port] = after.bytes_sent[port] - before.bytes_sent[port];
 }
 
-/* A plain end has one port, which all goes by. */
+/* A plain end has one port, which carries everything. */
 static void both_ports_carry_a_large_message(struct test_net *net)
 {
 	uint64_t sent[PORTS];
@@ -124,7 +124,7 @@ static void a_small_message_goes_by_one(struct test_net *net)
 	free_buffers();
 }
 
-/* Not when the first message finds no registration there. */
+/* Not if the first message finds no registration there. */
 static void memory_is_registered_at_all_ports_at_once(struct test_net *net)
 {
 	uint64_t before;
@@ -147,8 +147,8 @@ static void memory_is_registered_at_all_ports_at_once(struct test_net *net)
 
 /* --- ports that fail --- */
 
-/* Until large messages go as `wanted` says: a queue pair at that port sends some of them, or none does.
- * Which of the ports at the other end they go to is not known: then they only have to arrive. */
+/* Until large messages go as `wanted` says: a queue pair of that port sends some of them, or none does. Which port of
+ * the other end receives them is not known; they only have to arrive. */
 static void wait_for_port(struct test_net *net, struct link *link, int port, bool wanted)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a port to carry, or not");
@@ -206,7 +206,7 @@ static void without_any_port_it_goes_over_tcp_and_back(struct test_net *net)
 	free_buffers();
 }
 
-/* The connection stands, whatever carries which stream. */
+/* The connection works, whichever path carries which stream. */
 static void a_port_may_be_down_at_set_up(struct test_net *net)
 {
 	static const char *const downs[] = { "set fake0:1 state=down",
@@ -215,7 +215,7 @@ static void a_port_may_be_down_at_set_up(struct test_net *net)
 	struct link link;
 
 	alloc_buffers();
-	open_by_both_ports(net, &link); /* the library is loaded */
+	open_by_both_ports(net, &link); /* loads the library */
 	link_close(net, &link);
 	for (size_t i = 0; i < sizeof(downs) / sizeof(downs[0]); i++) {
 		fake_order(downs[i]);
@@ -251,9 +251,9 @@ static void a_message_waits_for_a_link(struct test_net *net)
 	struct link link;
 
 	if (!is_fused(net, net->dev) || !is_fused(net, net->listen_dev))
-		return; /* one port at one end is all there is */
+		return; /* one end has one port only */
 	alloc_buffers();
-	open_by_both_ports(net, &link); /* the library is loaded */
+	open_by_both_ports(net, &link); /* loads the library */
 	link_close(net, &link);
 	fake_order("set fake0:1 state=down");
 	open_by_other_port(net, &link);
@@ -310,7 +310,7 @@ static void members_are_told_by_name_and_sum(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* NCCL has unloaded the plugin meanwhile, and begins anew; or it remembers. */
+/* NCCL has unloaded the plugin meanwhile, and starts again; or it keeps the devices. */
 static void a_device_is_found_again(struct test_net *net)
 {
 	int first, again, count;

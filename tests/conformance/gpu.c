@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is special about GPU memory, on the fake libcuda.so.1 (tests/fakes/cuda): who reaches it, a driver that is
- * missing, what is kept; the rest is in gpu_*.c. That messages arrive is the other subjects' business, with
- * TEST_MEMORY=cuda.
+ * GPU memory on the fake libcuda.so.1 (tests/fakes/cuda): which device accesses it, a missing driver, what stays
+ * allocated; the rest is in gpu_*.c. The other subjects test the transfer, with TEST_MEMORY=cuda.
  */
 #include "gpu.h"
 
@@ -63,7 +62,7 @@ static void what_is_no_gpu_memory_is_refused(struct test_net *net)
 	free(host);
 }
 
-/* NCCL uses GPUDirect on whatever a topology file or another net says has it. */
+/* NCCL uses GPUDirect on every device for which a topology file or another net reports it. */
 static void what_nobody_offered_is_copied(struct test_net *net)
 {
 	bool is_ib = getenv("ANYNET_IBVERBS_LIB");
@@ -89,7 +88,7 @@ static void what_nobody_offered_is_copied(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* NCCL sends the protocols for small messages from host memory to a GPU's. */
+/* NCCL sends the protocols for small messages from host memory to GPU memory. */
 static void host_and_gpu_memory_mix(struct test_net *net)
 {
 	static unsigned char host[BYTES];
@@ -116,7 +115,7 @@ static void host_and_gpu_memory_mix(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* Each comm has memory of its own GPU. */
+/* Each comm uses memory of its own GPU. */
 static void two_gpus_talk(struct test_net *net)
 {
 	struct buffer buffers[2];
@@ -135,8 +134,8 @@ static void two_gpus_talk(struct test_net *net)
 	buffer_free(&buffers[1]);
 }
 
-/* What NCCL has registered is registered with the port that takes over, by dma-bufs of the plugin's own
- * where NCCL has closed its: the memory is not copied for long. */
+/* Memory that NCCL has registered is registered on the port that takes over, by dma-bufs of the plugin where NCCL has
+ * closed its own: the memory is copied only for a short time. */
 static void another_port_reaches_it_too(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a message without copies");
@@ -185,13 +184,13 @@ void open_linked(struct test_net *net, struct link *link)
 	}
 }
 
-/* --- GPU memory that can be registered, and is not reached --- */
+/* --- GPU memory that can be registered, but not accessed --- */
 
 #define LOST_PORTS                                                                         \
 	"device fake0 dmabuf; port layer=eth gid=0,127.0.0.1,v2,lo; device fake1 dmabuf; " \
 	"port layer=eth gid=0,127.0.0.1,v2,lo"
 
-/* One WARN says why, and that it goes over TCP, where it is copied through host memory. */
+/* One WARN gives the reason, and says that the data goes over TCP, copied through host memory. */
 static void check_not_reached(struct test_net *net, const char *says)
 {
 	char line[CAPTURE_LINE_BYTES];
@@ -206,7 +205,7 @@ static void check_not_reached(struct test_net *net, const char *says)
 	}
 	check(capture_find(CAPTURE_WARN, "continuing over TCP", line));
 	check_that(strstr(line, says), "no word of '%s' in: %s", says, line);
-	/* one for each port, and that is all */
+	/* one for each port, and no more */
 	check(capture_count(CAPTURE_WARN, "GPUDirect RDMA cannot access GPU") <= 2);
 	check_int(capture_count(CAPTURE_WARN, NULL),
 		  capture_count(CAPTURE_WARN, "GPUDirect RDMA cannot access GPU"));
@@ -265,7 +264,7 @@ static void a_driver_that_does_not_start_says_why(struct test_net *net)
 	check_no_driver(net, "CUDA_ERROR_NO_DEVICE");
 }
 
-/* --- what is kept --- */
+/* --- what stays allocated --- */
 
 static void a_pool_is_all_that_is_kept(struct test_net *net)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The subject gpu: what its files share, and its cases, which gpu.c lists. */
+/* The subject gpu: shared functions, and the cases that gpu.c lists. */
 #ifndef TESTS_CONFORMANCE_GPU_H
 #define TESTS_CONFORMANCE_GPU_H
 
@@ -9,15 +9,15 @@
 
 #define BYTES ((size_t)300000)
 
-/* Queries that a held copy waits for: far more than a few turns make, and soon over for who waits, though he
- * yields after each, and gives the GPU up after 10 s. */
+/* Number of queries that a held copy waits for: far more than a few polls make. A waiting caller soon makes as many,
+ * even if it yields after each; it gives the GPU up after 10 s. */
 #define HELD "hold 50"
 
 void need_gpu(void);
-/* Where NICs reach GPU memory nothing is copied. */
+/* Nothing is copied if NICs access GPU memory. */
 void need_copies(const struct test_net *net);
 void need_nics(const struct test_net *net);
-/* One that has queue pairs: on a busy machine they may be proved too late. */
+/* A comm with queue pairs: on a loaded machine they may be proven too late. */
 void open_linked(struct test_net *net, struct link *link);
 struct transfer transfer_in(struct test_net *net, void *comm, const struct buffer *buffer);
 

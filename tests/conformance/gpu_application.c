@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the application does with the GPU meanwhile holds nothing up. */
+/* Calls that the application makes on the GPU meanwhile do not block the plugin. */
 #include "gpu.h"
 
 #include <support/buffer.h>
@@ -33,7 +33,7 @@ static void alloc_memory(const struct cuda_calls *cuda, void *memory)
 	check_ok(cuda->cuMemAlloc_v2(memory, BYTES));
 }
 
-/* The kernel that the application's call waits for is NCCL's, and waits for this message. */
+/* The application's call waits for a kernel of NCCL, which waits for this message. */
 void a_call_of_the_application_holds_nothing_up(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "cuMemFree");
@@ -96,7 +96,7 @@ static void end_stuck(const struct cuda_calls *cuda, void *arg)
 	check_ok(cuda->cuMemFreeHost(stuck->host));
 }
 
-/* It waits for a kernel, in the device's only queue for streams of its priority. */
+/* It waits for a kernel, in the only hardware queue for streams of its priority. */
 void a_copy_of_the_application_holds_nothing_up(struct test_net *net)
 {
 	struct stuck stuck;
@@ -112,7 +112,7 @@ void a_copy_of_the_application_holds_nothing_up(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* The driver gives no context of our own, or one that does not reach the application's memory. */
+/* The driver creates no context for the plugin, or one that cannot access the application's memory. */
 static void without_a_context_of_its_own(struct test_net *net, const char *script, const char *says)
 {
 	char line[CAPTURE_LINE_BYTES];
@@ -139,8 +139,8 @@ static void reset_device(const struct cuda_calls *cuda, void *unused)
 	check_ok(cuda->cuDevicePrimaryCtxReset_v2(0));
 }
 
-/* What was in the primary context is gone, this memory with it. The comm fails, or it may be used with other
- * memory; new ones work. */
+/* Everything in the primary context is gone, this memory included. The comm fails, or works with other memory; new
+ * comms work. */
 void a_reset_of_the_device_is_noticed(struct test_net *net)
 {
 	bool own = !getenv("ANYNET_CUDA_OWN_CONTEXT");
@@ -163,7 +163,7 @@ void a_reset_of_the_device_is_noticed(struct test_net *net)
 	};
 	memory_as_application(reset_device, NULL);
 	if (own)
-		memory_allow_misuse(); /* copies of memory that is not there */
+		memory_allow_misuse(); /* copies of memory that is gone */
 	check(flows_run_until_error(net, flows, 2, &flows[0]));
 	check(capture_find(CAPTURE_WARN, own ? "CUDA_ERROR_INVALID_VALUE" : "has reset GPU 0",
 			   line));

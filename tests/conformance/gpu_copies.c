@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies through host memory that take long, and the order of what they write. */
+/* Slow copies through host memory, and the order in which they write. */
 #include "gpu.h"
 
 #include <support/buffer.h>
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A message with copies on the streams, at one end or both. */
+/* A message with copies on the streams, at one end or at both. */
 struct held {
 	struct link link;
 	struct buffer from, to;
@@ -54,7 +54,7 @@ static void held_open(struct test_net *net, struct held *held)
 	held_begin(net, held);
 }
 
-/* Until the copies that are held are the receiver's. */
+/* Until the receiver's copies are the held ones. */
 static void held_reach_receiver(struct test_net *net, struct held *held)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the receiver to copy");
@@ -67,7 +67,7 @@ static void held_reach_receiver(struct test_net *net, struct held *held)
 
 static void held_close(struct test_net *net, struct held *held)
 {
-	for (int i = 0; i < 50; i++) { /* an error, if anything */
+	for (int i = 0; i < 50; i++) { /* an error, if any */
 		flow_step(net, &held->flows[0]);
 		flow_step(net, &held->flows[1]);
 	}
@@ -81,7 +81,7 @@ static void held_close(struct test_net *net, struct held *held)
 	link_close(net, &held->link);
 }
 
-/* Once deregMr is back nothing copies from or to the memory: the fake tells of it otherwise. */
+/* After deregMr no copy reads or writes the memory; otherwise the fake reports it. */
 void dereg_waits_for_copies(struct test_net *net)
 {
 	struct held held;
@@ -142,7 +142,7 @@ static void check_next(struct flow *flow, size_t index)
 	pattern_check(stream_to[index % STREAM_WIDTH].data, BYTES, index);
 }
 
-/* With copies in progress at both ends: what the new connection has to bring is copied anew. */
+/* Copies are in progress at both ends: the new connection transfers newly copied data. */
 void copies_go_on_when_the_connection_breaks(struct test_net *net)
 {
 	struct transfer sends[STREAM], recvs[STREAM];
@@ -194,12 +194,12 @@ void copies_go_on_when_the_connection_breaks(struct test_net *net)
 #define LINE_ROUNDS 10
 
 struct kernel {
-	const uint64_t *lines; /* as the GPU sees them */
+	const uint64_t *lines; /* as seen by the GPU */
 	uint64_t round;
 	bool torn;
 };
 
-/* As NCCL's: a line whose flag is there is taken. */
+/* As in NCCL: a line whose flag is set is consumed. */
 static void *run_kernel(void *arg)
 {
 	struct kernel *kernel = arg;
@@ -259,7 +259,7 @@ void flags_of_lines_come_last(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* Of the first and the last line there may be a part only. */
+/* The first and the last line may be partial. */
 void lines_may_begin_and_end_anywhere(struct test_net *net)
 {
 	static const size_t sizes[] = { 1, 7, 8, 119, 120, 121, 127, 128, 129, 248, 300, 70001 };

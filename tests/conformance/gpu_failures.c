@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of CUDA that fail. */
+/* CUDA calls that fail. */
 #include "gpu.h"
 
 #include <support/buffer.h>
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The comm fails with CUDA's word for it, and nothing else does. */
+/* The comm fails with the text of CUDA, and nothing else fails. */
 static void check_failure(struct test_net *net, const char *script, const char *says)
 {
 	struct transfer send, recv;
@@ -28,7 +28,7 @@ static void check_failure(struct test_net *net, const char *script, const char *
 
 	capture_forget();
 	link_open(net, &link);
-	link_check(net, &link, BYTES); /* the pool is there */
+	link_check(net, &link, BYTES); /* the pool exists */
 	buffer_alloc(&from, BYTES);
 	buffer_alloc(&to, BYTES);
 	send = transfer_of(from.data, BYTES, 1, NULL);
@@ -69,7 +69,7 @@ void a_call_that_fails_is_the_end_of_the_comm_only(struct test_net *net)
 		      "CUDA_ERROR_INVALID_CONTEXT");
 }
 
-/* A copy whose end nobody can be told of: the host memory it writes into serves nobody else until it is done. */
+/* A copy whose completion cannot be queried: its host buffer is not reused before it is done. */
 void what_a_failed_call_leaves_under_way_harms_nobody(struct test_net *net)
 {
 	static unsigned char host[BYTES], unused[BYTES];
@@ -124,7 +124,7 @@ void what_a_failed_call_leaves_under_way_harms_nobody(struct test_net *net)
 	buffer_free(&to);
 }
 
-/* The context is lost then, and all that is in it: nothing works any more, but nothing crashes. */
+/* The context and all that is in it are lost: nothing works any more, but nothing crashes. */
 void a_copy_that_fails_is_the_end_of_the_gpu(struct test_net *net)
 {
 	struct transfer send, recv;
@@ -151,11 +151,11 @@ void a_copy_that_fails_is_the_end_of_the_gpu(struct test_net *net)
 	memory_leave(net, link.recv);
 	link_close(net, &link);
 	memory_command("no-faults");
-	memory_forsake(from.area); /* CUDA does not free it any more */
+	memory_forsake(from.area); /* CUDA cannot free it any more */
 	memory_forsake(to.area);
 }
 
-/* Whatever call fails when a GPU's pool is made, the next registration makes the rest of it. */
+/* Whichever call fails while a GPU's pool is created, the next registration creates the missing part. */
 void a_pool_may_be_made_in_several_goes(struct test_net *net)
 {
 	static const char *const failures[] = {

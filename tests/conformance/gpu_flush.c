@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Flushes: what NICs have written to GPU memory is seen once they are done, and whoever aborts one breaks no other. */
+/* Flushes: data that NICs have written to GPU memory is visible after the flush, and aborting one flush disturbs no
+ * other. */
 #include "gpu.h"
 
 #include <support/buffer.h>
@@ -32,7 +33,7 @@ static void flush_with(struct test_net *net, void *rcomm, void *data, int bytes,
 	memory_check_thread();
 }
 
-/* Sizes are hints (net-api.md §3.6), and more than one flush may be asked for. */
+/* Sizes are hints (net-api.md §3.6), and several flushes may be requested at once. */
 void a_flush_may_be_of_nothing(struct test_net *net)
 {
 	struct buffer buffer;
@@ -53,7 +54,8 @@ void a_flush_may_be_of_nothing(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* Nothing else makes the NIC's bytes seen here: the sender's memory is the host's, and all stays registered. */
+/* Only the flush makes the NIC's data visible here: the sender's memory is host memory, and all of it stays
+ * registered. */
 void a_slow_flush_is_waited_for(struct test_net *net)
 {
 	static unsigned char host[BYTES];
@@ -82,8 +84,8 @@ void a_slow_flush_is_waited_for(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* Two receives are done, and then flushed: the first READ is of both, and still in progress when the second flush is
- * asked for, whichever of them is tested first. */
+/* Two receives complete and are flushed. The first READ covers both, and is still in progress when the second flush is
+ * requested, whichever is tested first. */
 void a_flush_waits_for_those_before_it(struct test_net *net)
 {
 	static unsigned char host[BYTES];
@@ -105,7 +107,7 @@ void a_flush_waits_for_those_before_it(struct test_net *net)
 		recvs[i] = transfer_of(gpu[i].data, BYTES, 0, mhandles[i]);
 		sends[i] = transfer_of(host, BYTES, 0, NULL);
 		transfer_post_soon(net, link.recv, false, &recvs[i]);
-		recvs[i].flushed = true; /* by us */
+		recvs[i].flushed = true; /* by the test */
 		transfer_post_soon(net, link.send, true, &sends[i]);
 	}
 	for (int i = 0; i < 2; i++) {
@@ -139,7 +141,7 @@ void a_flush_waits_for_those_before_it(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* A message out of host memory has come, and a flush of it is asked for. NULL: it is done already. */
+/* A message from host memory has arrived, and its flush is requested. NULL: it is already done. */
 static void *begin_flush(struct test_net *net, const struct link *link, struct buffer *gpu,
 			 void *mhandle, uint64_t seed)
 {
@@ -152,7 +154,7 @@ static void *begin_flush(struct test_net *net, const struct link *link, struct b
 
 	pattern_fill(host, BYTES, seed);
 	transfer_post_soon(net, link->recv, false, &recv);
-	recv.flushed = true; /* by us */
+	recv.flushed = true; /* by the test */
 	transfer_post_soon(net, link->send, true, &send);
 	while (!send.done || !recv.done) {
 		if (!send.done)
@@ -175,7 +177,7 @@ static void end_flush(struct test_net *net, void *flush)
 		check_ok(driver_test(net->driver, flush, &done, NULL));
 }
 
-/* … and what it brought is seen then. */
+/* … and its data is visible then. */
 static void flush_one(struct test_net *net, const struct link *link, struct buffer *gpu,
 		      void *mhandle, uint64_t seed)
 {
@@ -183,7 +185,7 @@ static void flush_one(struct test_net *net, const struct link *link, struct buff
 	pattern_check(gpu->data, BYTES, seed);
 }
 
-/* Its READ is on the queue pair of all comms: what it reads stays registered until it is over. */
+/* Its READ is on the queue pair of all comms: the memory that it reads stays registered until it ends. */
 void an_aborted_flush_breaks_no_others(struct test_net *net)
 {
 	struct link links[2];
@@ -212,8 +214,8 @@ void an_aborted_flush_breaks_no_others(struct test_net *net)
 	link_close(net, &links[1]);
 }
 
-/* A READ of memory that much is being written to takes its time, and those of other comms do not wait for it. In real
- * time, as it is the adapter's timeout that must not end it. */
+/* A READ of memory under heavy writes is slow, and READs of other comms do not wait for it. In real time, because the
+ * adapter's time-out must not end it. */
 void late_flushes_are_waited_for(struct test_net *net)
 {
 	enum {
@@ -252,7 +254,7 @@ void late_flushes_are_waited_for(struct test_net *net)
 	}
 }
 
-/* CUDA flushes while the queue pair for that is broken; it is made again. */
+/* CUDA flushes while the flush queue pair is broken; the queue pair is created again. */
 static void a_broken_flush_is_mended(struct test_net *net, bool by_cuda)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "flushes by READ");
@@ -289,14 +291,14 @@ void a_broken_queue_pair_for_flushes_is_made_again(struct test_net *net)
 	a_broken_flush_is_mended(net, true);
 }
 
-/* Older GPUs and drivers have no such call. */
+/* Older GPUs and drivers lack this call. */
 void where_cuda_cannot_flush_it_is_waited_for(struct test_net *net)
 {
 	a_broken_flush_is_mended(net, false);
 }
 
-/* More than goes in one piece: a WRITE, and its frame behind it. The frame is lost, and the message comes again over TCP;
- * what the WRITE has brought may not be seen when the buffer has the next one. */
+/* More than one piece: a WRITE, and its frame behind it. The frame is lost, and the message is retransmitted over TCP.
+ * The data of the WRITE must not become visible when the buffer holds the next message. */
 void a_write_without_its_frame_is_flushed(struct test_net *net)
 {
 	enum {
@@ -328,7 +330,7 @@ void a_write_without_its_frame_is_flushed(struct test_net *net)
 		if (!i)
 			fake_order("fault lose send count=1000000");
 	}
-	check_ok(driver_dereg_mr(net->driver, link.recv, mhandles[1])); /* all is seen now */
+	check_ok(driver_dereg_mr(net->driver, link.recv, mhandles[1])); /* everything is visible now */
 	pattern_check(gpu.data, LARGE, 2);
 	fake_order("no-faults");
 	check_ok(driver_dereg_mr(net->driver, link.recv, mhandles[0]));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queue pairs carry what is in GPU memory: no call of CUDA meanwhile, which may wait for a kernel that waits for us. */
+/* Queue pairs carry GPU memory without a CUDA call in between, which might wait for a kernel that waits for the
+ * plugin. */
 #include "gpu.h"
 
 #include <support/buffer.h>
@@ -39,7 +40,7 @@ static void silent_send(struct test_net *net, struct silent *silent, uint64_t se
 	}
 }
 
-/* A turn of everything; true when all is done. */
+/* One poll of everything; true when all is done. */
 static bool silent_turn(struct test_net *net, struct silent *silent)
 {
 	bool done = true;
@@ -54,7 +55,7 @@ static bool silent_turn(struct test_net *net, struct silent *silent)
 	return done;
 }
 
-/* `recv_first`: the receive is posted, and told, before the messages are sent; or long after. */
+/* `recv_first`: the receive is posted, and its CTS sent, before the messages; otherwise long after. */
 static void silent_exchange(struct test_net *net, struct silent *silent, int n, size_t bytes,
 			    bool recv_first)
 {
@@ -124,8 +125,8 @@ void no_call_of_cuda_while_queue_pairs_carry_the_data(struct test_net *net)
 	}
 }
 
-/* A receive in host memory that is too small to be cleared, as such messages may come in frames; and then, before
- * its message, the comm's first one in GPU memory, from which on nothing may. */
+/* A receive in host memory that is too small for a CTS, because such messages may come in frames. Then, before its
+ * message, the comm's first receive in GPU memory: from then on no message may come in a frame. */
 void the_first_gpu_memory_strands_no_small_receive(struct test_net *net)
 {
 	static unsigned char from[2][100], to[100];
@@ -165,7 +166,7 @@ void the_first_gpu_memory_strands_no_small_receive(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* Without two pieces to a request small messages still go by queue pairs. */
+/* With one scatter/gather entry per request small messages still use queue pairs. */
 void adapters_that_gather_nothing_are_used(struct test_net *net)
 {
 	static unsigned char host[100];
@@ -188,8 +189,8 @@ void adapters_that_gather_nothing_are_used(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* What would travel in a frame, and be copied from there by the receiver: with the CTS there in time NICs write
- * it where it belongs. */
+/* Messages that would travel in a frame, and be copied out of it by the receiver: with the CTS in time the NIC writes
+ * them to their place. */
 void small_messages_are_not_copied_either(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a message without copies");
@@ -213,7 +214,7 @@ void small_messages_are_not_copied_either(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* A NIC that would write there by its CTS knows nothing of the receive's end, but by what the CTS says. */
+/* A NIC that would write there by CTS knows the end of the receive only from the CTS. */
 void nothing_small_is_written_past_its_receive(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a cts by a queue pair");
@@ -241,7 +242,7 @@ void nothing_small_is_written_past_its_receive(struct test_net *net)
 	flows[0].comm = link.send;
 	flows[1].comm = link.recv;
 	check(flows_run_until_error(net, flows, 2, &flows[1]));
-	link_check(net, &other, BYTES); /* whatever was written is seen now */
+	link_check(net, &other, BYTES); /* everything written is visible now */
 	blank_check(gpu.data, BYTES);
 	check_ok(driver_dereg_mr(net->driver, link.recv, recv.mhandles[0]));
 	link_close(net, &link);

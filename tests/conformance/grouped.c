@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Grouped receives and tags (net-api.md §3.5): the k-th send of a tag fills the k-th posted buffer
- * of that tag, whatever order tags come in, and no tag waits for another. */
+/* Grouped receives and tags (net-api.md §3.5): the k-th send of a tag fills the k-th posted buffer of that tag, in
+ * whatever order tags arrive, and no tag waits for another. */
 #include <support/buffer.h>
 #include <support/capture.h>
 #include <support/flow.h>
@@ -67,7 +67,7 @@ static void check_group(struct test_net *net, struct link *link, int n, int firs
 	struct transfer sends[GROUP_MAX], group = { 0 };
 
 	for (int i = 0; i < n; i++) {
-		int tag = (first + i * 3) % n; /* some other order than the receiver's */
+		int tag = (first + i * 3) % n; /* another order than the receiver's */
 		sends[i] = make_send(tag, (size_t)n, bytes * (size_t)tag);
 	}
 	for (int tag = 0; tag < n; tag++)
@@ -85,7 +85,7 @@ static void check_group(struct test_net *net, struct link *link, int n, int firs
 
 static void tags_of_a_group_come_in_any_order(struct test_net *net)
 {
-	const int prime_groups[] = { 1, 2, 4, 5, 7, 8 }; /* 3 steps through all tags of these */
+	const int prime_groups[] = { 1, 2, 4, 5, 7, 8 }; /* 3 steps through all these tags */
 	struct link link;
 
 	need_groups(net);
@@ -164,7 +164,7 @@ static void a_tag_may_repeat_in_a_group(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* The sender posts A, then B; the receiver wants B, and A only when it has B. */
+/* The sender posts A, then B; the receiver posts B, and A only after B has arrived. */
 static void check_overtaking(struct test_net *net, size_t a_bytes, size_t b_bytes)
 {
 	struct transfer sends[2] = { make_send(1, 0, a_bytes), make_send(2, 0, b_bytes) };
@@ -206,8 +206,8 @@ static void no_tag_waits_for_another(struct test_net *net)
 			check_overtaking(net, sizes[a], sizes[b]);
 }
 
-/* NCCL sends each tag for itself. One whose receiver is not there yet is told to wait at some point;
- * that must not stop the other. */
+/* NCCL sends each tag separately. If a tag has no receiver yet, isend returns no request at some point; this must not
+ * stop the other tag. */
 static void check_far_behind(struct test_net *net, size_t behind_bytes, size_t ahead_bytes)
 {
 	enum {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ANYNET_TRANSPORT=ib on the fake libibverbs: a pair that cannot have a queue pair is an error that says why. */
+/* ANYNET_TRANSPORT=ib on the fake libibverbs: if two hosts can have no queue pair, the error says why. */
 #include <stdio.h>
 #include <support/capture.h>
 #include <support/check.h>
@@ -16,14 +16,14 @@ static void a_queue_pair_is_all_that_is_wanted(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* connect fails, and some warning has these words. */
+/* connect fails, and a warning contains these words. */
 static void check_refused(struct test_net *net, const char *order, const char *words)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "connect to fail");
 	struct link link;
 	int ret;
 
-	a_queue_pair_is_all_that_is_wanted(net); /* the library is loaded */
+	a_queue_pair_is_all_that_is_wanted(net); /* loads the library */
 	capture_allow_warn();
 	capture_forget();
 	fake_order(order);
@@ -49,7 +49,7 @@ static void packets_have_to_get_through(struct test_net *net)
 
 static void either_end_may_fail_to_make_it(struct test_net *net)
 {
-	/* Each tries five times: with room for more inlined bytes, for less, for none, and with one piece to a request. */
+	/* Each tries five times: with more inline data, with less, with none, and with one scatter/gather entry. */
 	check_refused(net, "fault call create_qp nth=1 count=5 errno=12",
 		      "cannot create a queue pair");
 	check_refused(net, "fault call create_qp nth=2 count=5 errno=12",

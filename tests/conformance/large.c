@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What takes long: the largest single message NCCL sends, 1 GiB (net-api.md §3.5), and a receiver that
- * is busy elsewhere for longer than the timeouts. */
+/* Slow cases: the largest message that NCCL sends, 1 GiB (net-api.md §3.5), and a receiver that is busy for longer than
+ * the time-outs. */
 #include <support/buffer.h>
 #include <support/flow.h>
 #include <support/link.h>
@@ -37,13 +37,13 @@ static void a_message_of_1_gib_arrives(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* A rank that writes a checkpoint does not read: its window is shut, but its host is there. */
+/* A rank that writes a checkpoint does not read: its window is closed, but its host answers. */
 static void a_busy_receiver_is_waited_for(struct test_net *net)
 {
 	enum {
 		COUNT = 16,
 		BUSY_S =
-			5 /* several times the peer timeout, so that a probe of the window falls behind it */
+			5 /* several times the peer time-out, so that a window probe falls into it */
 	};
 	const size_t bytes = (size_t)1 << 20;
 	struct transfer sends[COUNT], recvs[COUNT];

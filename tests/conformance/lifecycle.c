@@ -99,7 +99,7 @@ static void use_without_init_works(struct test_net *net)
 	driver_close(net->driver);
 }
 
-/* init is under one mutex of NCCL's, but not of ours alone: other users of the file may be there. */
+/* NCCL calls init under a mutex of its own, which is not shared with other users of the file. */
 static void *open_and_exchange(void *arg)
 {
 	struct test_net net = *(struct test_net *)arg;
@@ -145,7 +145,7 @@ static void descriptors_close_on_exec(struct test_net *net)
 	net_close(net);
 }
 
-/* Nothing may pile up when all is closed and finalized. */
+/* Nothing remains allocated after everything is closed and finalized. */
 static void descriptors_are_given_back(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "descriptors to be given back");
@@ -161,7 +161,7 @@ static void descriptors_are_given_back(struct test_net *net)
 		link_close(net, &link);
 		net_close(net);
 		size_t count = proc_fds(NULL, 0);
-		/* A closed connection is there until the peer's kernel has everything. */
+		/* A closed connection exists until the peer's kernel has received everything. */
 		while (round && count > first) {
 			deadline_turn(&deadline);
 			count = proc_fds(NULL, 0);
@@ -170,7 +170,7 @@ static void descriptors_are_given_back(struct test_net *net)
 	}
 }
 
-/* Nobody closes a connect that was given up (net-api.md §3.3): its deadline does. */
+/* Nobody closes an abandoned connect (net-api.md §3.3): its time-out does. */
 static void descriptors_of_abandoned_connects_are_given_back(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "descriptors to be given back");
@@ -190,7 +190,7 @@ static void descriptors_of_abandoned_connects_are_given_back(struct test_net *ne
 	}
 	do {
 		exchange_once(net, 12);
-		/* A thread of ours may still be seeing this one to its end. */
+		/* A thread of the plugin may still be closing this one. */
 		for (int i = 0; i < 1000 && proc_fds(NULL, 0) > first; i++)
 			deadline_turn(&deadline);
 	} while (proc_fds(NULL, 0) > first);
@@ -211,7 +211,7 @@ static uint64_t blocked_signals(int tid)
 	return mask;
 }
 
-/* By its name: sanitizers and emulators have threads of their own, which begin when they like. */
+/* By name: sanitizers and emulators start threads of their own at any time. */
 static bool is_ours(int tid)
 {
 	char path[64], name[32] = "";
@@ -219,7 +219,7 @@ static bool is_ours(int tid)
 	bool ours;
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/comm", tid);
-	comm = fopen(path, "re"); /* none: it has ended meanwhile */
+	comm = fopen(path, "re"); /* none: the thread has ended meanwhile */
 	ours = comm && fgets(name, sizeof(name), comm) && !strncmp(name, "anynet-", 7);
 	if (comm)
 		fclose(comm);
@@ -236,7 +236,8 @@ static size_t own_threads(void)
 	return own;
 }
 
-/* The application's signals are not for threads of ours; its handlers of faults are, if one faults. */
+/* Threads of the plugin must not handle the application's signals, except its fault handlers if they fault
+ * themselves. */
 static void threads_take_no_signals(struct test_net *net)
 {
 	const int wanted[] = { SIGINT, SIGTERM, SIGUSR1, SIGCHLD, SIGALRM };
@@ -261,7 +262,7 @@ static void threads_take_no_signals(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* But for the background thread, which sleeps until the next connection. */
+/* Except the background thread, which sleeps until the next connection. */
 static void threads_end_with_the_last_comm(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "threads to end");
@@ -296,7 +297,7 @@ static int in_child(void (*run)(struct test_net *net, struct link *link), struct
 	return WEXITSTATUS(status);
 }
 
-/* Whatever a child calls, it comes back, and the parent's connections do not notice. */
+/* Every call of a child returns, and the parent's connections are not affected. */
 static void call_everything(struct test_net *net, struct link *link)
 {
 	unsigned char handle[DRIVER_HANDLE_BYTES];
@@ -348,7 +349,7 @@ static void use_the_net(struct test_net *net, struct link *link)
 	exchange_once(net, 13);
 }
 
-/* A launcher that looks at the devices and forks its workers then. */
+/* A launcher that queries the devices and then forks its workers. */
 static void a_child_may_be_the_first_to_connect(struct test_net *net)
 {
 	check_int(in_child(use_the_net, net, NULL), 0);

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LL and LL128 (net-api.md §3.5): the GPU polls a receive buffer while it is being written. Here a
- * thread takes the GPU's place and looks on: nothing but final data ever is in the buffer, it comes
- * in ascending order, and what lies behind the message stays as it was.
- *
- * Two things are not the plugin's to decide, and are the same for NCCL's built-in Socket. A TCP
- * segment may end inside a word: its first bytes then come before the others. And the kernel's copy
- * may show whole cache lines out of order (x86: rep movsb), so order is checked inside those.
+ * LL and LL128 (net-api.md §3.5): the GPU polls a receive buffer while it is written. Here a thread plays the GPU: the
+ * buffer never contains anything but final data, which appears in ascending order, and nothing behind the message
+ * changes. Two effects are not under the plugin's control, and occur with NCCL's built-in Socket as well. A TCP segment
+ * may end inside a word: its first bytes then appear before the others. And the kernel's copy may make whole cache
+ * lines visible out of order (x86: rep movsb), so order is checked within lines only.
  */
 #include <support/buffer.h>
 #include <support/flow.h>
@@ -33,7 +31,7 @@
 
 struct watched {
 	uint64_t *words;    /* posted */
-	uint64_t *expected; /* what they become; blank behind the message */
+	uint64_t *expected; /* the final contents; blank behind the message */
 	size_t line_count;
 };
 
@@ -42,13 +40,13 @@ struct watch {
 	size_t slot_count;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	bool active, over;   /* what the watcher is to do */
-	bool looking;        /* it has let go of the lock to look */
+	bool active, over;   /* task of the watcher */
+	bool looking;        /* the watcher has released the lock to look */
 	unsigned long looks; /* at all slots */
-	char fault[200];     /* the watcher's while it is active */
+	char fault[200];     /* owned by the watcher while it is active */
 };
 
-/* How many bytes of a word have arrived: the first n are final, the others blank. -1 = neither. */
+/* Number of bytes of a word that have arrived: the first n are final, the others blank. -1 = neither. */
 static int arrived_bytes(uint64_t seen, uint64_t expected)
 {
 	if (seen == expected)
@@ -61,7 +59,7 @@ static int arrived_bytes(uint64_t seen, uint64_t expected)
 	return -1;
 }
 
-/* From the last word to the first: one that has arrived must find those before it arrived. */
+/* From the last word to the first: if one has arrived, those before it must have arrived. */
 LOOKS_ON static void look_at_line(struct watch *watch, const struct watched *slot, size_t line)
 {
 	bool later_there = false;
@@ -132,7 +130,7 @@ static void watch_close(struct watch *watch, pthread_t thread)
 	pthread_mutex_destroy(&watch->lock);
 }
 
-/* The slots are blank and what they become is known. */
+/* The slots are blank, and their final contents are known. */
 static void watch_begin(struct watch *watch)
 {
 	pthread_mutex_lock(&watch->lock);
@@ -141,7 +139,7 @@ static void watch_begin(struct watch *watch)
 	pthread_mutex_unlock(&watch->lock);
 }
 
-/* All has arrived: one more whole look, then the watcher leaves the slots alone. */
+/* All has arrived: one more complete look, then the watcher leaves the slots alone. */
 static void watch_end(struct watch *watch)
 {
 	pthread_mutex_lock(&watch->lock);
@@ -222,7 +220,7 @@ static void lines_fill_in_ascending_order(struct test_net *net)
 		run_watched(net, sizes[i]);
 }
 
-/* A message that came before its receive was posted, because another tag's was. */
+/* A message that came before its receive was posted, because the posted one has another tag. */
 static void lines_of_early_messages_fill_in_order(struct test_net *net)
 {
 	static struct watch watch;

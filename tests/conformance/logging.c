@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is said when, and NCCL's profiler (net-api.md §4, §8 row 17). The form of every line is
- * checked by capture.c in all tests. */
+/* Log lines and NCCL's profiler (net-api.md §4, §8 row 17). capture.c checks the form of every line in all tests. */
 #include <support/buffer.h>
 #include <support/capture.h>
 #include <support/flow.h>
@@ -94,7 +93,7 @@ static struct {
 	} events[EVENTS_MAX];
 	size_t count, open;
 	bool outstanding[64]; /* by phandle - phandle_of(0) */
-	bool refuses;         /* a profiler that is not interested leaves *event alone */
+	bool refuses;         /* a profiler without interest leaves *event unchanged */
 	pthread_t thread;
 } profile;
 
@@ -170,7 +169,7 @@ static void profile_done(struct flow *flow, size_t index)
 		profile.outstanding[request_of(phandle)] = false;
 }
 
-/* Messages of growing size, both ends with handles of the profiler or without. */
+/* Messages of growing size; both ends with profiler handles, or without. */
 static void run_profiled(struct test_net *net, bool with_handles)
 {
 	enum {

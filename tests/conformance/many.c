@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hundreds of comms between two processes (net-api.md §3.11): all connected side by side, all with
- * messages in progress at the same time, each with its own bytes. */
+/* Hundreds of comms between two processes (net-api.md §3.11): connected concurrently, with messages in flight on all at
+ * once, each with its own data. */
 #include <support/buffer.h>
 #include <support/flow.h>
 #include <support/link.h>
@@ -13,7 +13,7 @@
 #define COMMS    500
 #define MESSAGES 3
 #define BYTES    6000
-#define FDS_EACH 3 /* the product's promise per comm */
+#define FDS_EACH 3 /* the documented limit per comm */
 
 static unsigned char data[COMMS][MESSAGES][BYTES];
 static struct transfer transfers[COMMS][MESSAGES];

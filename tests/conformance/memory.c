@@ -63,7 +63,7 @@ static void what_is_no_such_memory_is_refused(struct test_net *net)
 			  ANYNET_NCCL_INTERNAL_ERROR);
 		check(!mhandle);
 	}
-	/* Said to be a GPU's. */
+	/* Declared as GPU memory. */
 	mhandle = host;
 	check(driver_reg_mr(net->driver, link.send, host, 4096, ANYNET_PTR_CUDA, &mhandle) != 0);
 	check(!mhandle || net_is_builtin(net));
@@ -75,7 +75,7 @@ static void what_is_no_such_memory_is_refused(struct test_net *net)
 					   &mhandle) != 0);
 		check(!mhandle);
 	}
-	/* Nothing of that harms the connection. */
+	/* None of this disturbs the connection. */
 	check_int(link_exchange(net, &link, buffer.data, 100, buffer.data + 2000, 100), 100);
 	buffer_free(&buffer);
 	link_close(net, &link);
@@ -121,7 +121,7 @@ static void a_global_handle_serves_other_comms(struct test_net *net)
 	link_close(net, &other);
 }
 
-/* --- while messages flow --- */
+/* --- while messages are in flight --- */
 
 struct churn {
 	struct test_net *net;

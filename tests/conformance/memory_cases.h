@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The subject memory: what its files share, and its cases, which memory.c lists. */
+/* The subject memory: shared functions, and the cases that memory.c lists. */
 #ifndef TESTS_CONFORMANCE_MEMORY_CASES_H
 #define TESTS_CONFORMANCE_MEMORY_CASES_H
 

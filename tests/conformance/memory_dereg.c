@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that is deregistered while comms use it, also those of other threads. */
+/* Memory that is deregistered while comms use it, comms of other threads included. */
 #include "memory_cases.h"
 
 #include <support/buffer.h>
@@ -25,14 +25,13 @@ struct stuck {
 	struct flow flows[2];
 };
 
-/* While a thread of the plugin's may be writing to it. */
+/* While a thread of the plugin may be writing to it. */
 __attribute__((noinline, no_sanitize("thread"))) static bool has_begun(const struct buffer *to)
 {
 	return *(const volatile unsigned char *)to->view != BUFFER_BLANK;
 }
 
-/* One large message in progress; some of it has arrived. Its buffers are registered on these comms, NULL = its
- * own. */
+/* One large message in flight; a part of it has arrived. Its buffers are registered on these comms, NULL = its own. */
 static void stuck_open_with(struct test_net *net, struct stuck *stuck, void *send_home,
 			    void *recv_home)
 {
@@ -65,7 +64,7 @@ static void stuck_open(struct test_net *net, struct stuck *stuck)
 	stuck_open_with(net, stuck, NULL, NULL);
 }
 
-/* All of it has gone before deregMr was called: a thread of the plugin's had a turn, and we had none. */
+/* All of it was sent before deregMr was called, because a thread of the plugin ran and this one did not. */
 static bool was_too_late(const struct stuck *stuck)
 {
 	return stuck->recv.done || stuck->send.done;
@@ -87,7 +86,7 @@ static void stuck_close(struct test_net *net, struct stuck *stuck)
 	buffer_free(&stuck->to);
 }
 
-/* Both ends are driven on; errors are to be expected now. */
+/* Both ends are polled on; errors are expected from now on. */
 static void drive_on(struct test_net *net, struct stuck *stuck)
 {
 	for (int turn = 0; turn < 200; turn++) {
@@ -102,7 +101,7 @@ static bool dereg_receive(struct test_net *net)
 
 	stuck_open(net, &stuck);
 	stuck_dereg(net, stuck.link.recv, &stuck.recv);
-	buffer_blank(&stuck.to); /* it is somebody else's now */
+	buffer_blank(&stuck.to); /* it may belong to another owner now */
 	drive_on(net, &stuck);
 	blank_check(stuck.to.data, STUCK_BYTES);
 	check(was_too_late(&stuck) || stuck.flows[1].error != 0);
@@ -116,7 +115,7 @@ static bool dereg_send(struct test_net *net)
 
 	stuck_open(net, &stuck);
 	stuck_dereg(net, stuck.link.send, &stuck.send);
-	memset(stuck.from.view, 0x22, STUCK_BYTES); /* it is somebody else's now */
+	memset(stuck.from.view, 0x22, STUCK_BYTES); /* it may belong to another owner now */
 	drive_on(net, &stuck);
 	stuck_dereg(net, stuck.link.recv, &stuck.recv); /* nobody writes there from now on */
 	for (size_t i = 0; i < STUCK_BYTES; i++)
@@ -126,7 +125,7 @@ static bool dereg_send(struct test_net *net)
 	return !was_too_late(&stuck);
 }
 
-/* Until it was in time. */
+/* Repeats until it was in time. */
 static void dereg_in_flight(struct test_net *net, bool (*dereg)(struct test_net *net))
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a message to be in flight");
@@ -148,8 +147,8 @@ void dereg_of_a_send_in_flight_lets_go_of_it(struct test_net *net)
 	dereg_in_flight(net, dereg_send);
 }
 
-/* Another handle of the same memory keeps it open to its NICs: what is on its way must not get there by that. Nor does
- * it help that the queue pair is going to be destroyed, as this can take long. */
+/* Another handle keeps the memory registered with its NICs: data in flight must not reach it through that handle.
+ * Waiting for the queue pair's destruction is not enough, as this can take long. */
 void what_another_handle_keeps_registered_is_not_written_either(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a message and its end"), left;
@@ -182,8 +181,8 @@ void what_another_handle_keeps_registered_is_not_written_either(struct test_net 
 	before = fake_counts();
 	left = deadline_in(1000, "the message to leave");
 	check_ok(driver_dereg_mr(net->driver, link.recv, recv.mhandles[0]));
-	buffer_blank(&to); /* it is somebody else's now */
-	/* It leaves before long, if it did not before. */
+	buffer_blank(&to); /* it may belong to another owner now */
+	/* It leaves soon, if it has not left before. */
 	while (fake_counts().transmissions == before.transmissions && !deadline_passed(&left))
 		deadline_turn(&deadline);
 	blank_check(to.data, MIB);
@@ -199,17 +198,17 @@ void what_another_handle_keeps_registered_is_not_written_either(struct test_net 
 	buffer_free(&to);
 }
 
-/* --- a handle that is not used where it was made --- */
+/* --- a handle that is not used on the comm that made it --- */
 
 enum place {
-	MADE, /* the comm that it was made on */
-	USED, /* the one whose requests use it */
+	MADE, /* the comm that made it */
+	USED, /* the comm whose requests use it */
 	OTHER,
 	PLACES
 };
 
-/* A message in flight whose receive (send) has a handle of another comm; deregMr is called on `where`. False: all
- * of it had arrived before. */
+/* A message in flight whose receive (send) has a handle of another comm; deregMr is called on `where`. False: all of it
+ * had arrived before. */
 static bool dereg_elsewhere(struct test_net *net, bool of_send, enum place where)
 {
 	struct link links[PLACES];
@@ -227,7 +226,7 @@ static bool dereg_elsewhere(struct test_net *net, bool of_send, enum place where
 	transfer = of_send ? &stuck.send : &stuck.recv;
 	buffer = of_send ? &stuck.from : &stuck.to;
 	stuck_dereg(net, of_send ? links[where].send : links[where].recv, transfer);
-	memset(buffer->view, BUFFER_BLANK, STUCK_BYTES); /* it is somebody else's now */
+	memset(buffer->view, BUFFER_BLANK, STUCK_BYTES); /* it may belong to another owner now */
 	drive_on(net, &stuck);
 	too_late = was_too_late(&stuck);
 	check(too_late || stuck.flows[of_send ? 0 : 1].error != 0);
@@ -319,7 +318,7 @@ void dereg_reaches_comms_of_other_threads(struct test_net *net)
 		deadline_turn(&deadline);
 }
 
-/* The comm that it was made on is closed, and another one may be where that was. */
+/* The comm that made it is closed, and another one may have its address. */
 void a_handle_outlives_its_comm(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a message to be in flight");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* isend, irecv and test take no memory, nor do I/O threads: this program's malloc and its like stand in
- * front of the C library's, for the plugin too, and count. The background thread may take some. */
+/* isend, irecv, test and I/O threads allocate no memory. This program's malloc functions replace those of the C
+ * library, for the plugin too, and count. The background thread may allocate. */
 #include <support/buffer.h>
 #include <support/flow.h>
 #include <support/link.h>
@@ -19,10 +19,10 @@
 
 #define MESSAGES    2000
 #define THREADS_MAX 64
-#define IO_THREAD   "anynet-io-" /* the names of the plugin's I/O threads begin so */
+#define IO_THREAD   "anynet-io-" /* name prefix of the plugin's I/O threads */
 
 static atomic_bool counting;
-static atomic_uint taken; /* calls while counting, by the threads that are to make none */
+static atomic_uint taken; /* calls while counting, by the threads that must make none */
 
 static bool is_io_thread(const char *name)
 {
@@ -37,10 +37,10 @@ extern void *__libc_realloc(void *old, size_t bytes);
 extern void *__libc_memalign(size_t align, size_t bytes);
 extern void __libc_free(void *memory);
 
-/* Seen by every library of the process. */
+/* Used by every library of the process. */
 #define IN_FRONT __attribute__((visibility("default")))
 
-/* The thread that calls the plugin is this process's first. */
+/* The thread that calls the plugin is the first of this process. */
 static bool is_counted(void)
 {
 	static _Thread_local enum {
@@ -109,7 +109,7 @@ IN_FRONT void *mmap(void *address, size_t bytes, int prot, int flags, int fd, of
 
 static struct transfer sends[MESSAGES], recvs[MESSAGES];
 
-/* The counters work: else the test below could not fail. */
+/* Checks the counters: otherwise the test below could not fail. */
 static void counting_works(struct test_net *net)
 {
 	(void)net;
@@ -131,7 +131,7 @@ static size_t io_threads(void)
 		char path[64], name[16] = "";
 		snprintf(path, sizeof(path), "/proc/self/task/%d/comm", threads[i]);
 		FILE *file = fopen(path, "re");
-		if (!file) /* it has ended */
+		if (!file) /* the thread has ended */
 			continue;
 		count += fgets(name, sizeof(name), file) && is_io_thread(name);
 		fclose(file);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What driver_properties leaves in fields that the plugin did not write. */
+/* Contents of fields that the plugin did not write, from driver_properties. */
 #define POISON      0xa5
 #define POISON_INT  ((int)0xa5a5a5a5)
 #define POISON_WORD 0xa5a5a5a5a5a5a5a5u
@@ -88,7 +88,7 @@ static void properties_are_all_written(struct test_net *net)
 	}
 }
 
-/* Name, and guid with port, tell devices apart (net-api.md §2.8). */
+/* Name, and guid with port, identify devices (net-api.md §2.8). */
 static void devices_are_distinct(struct test_net *net)
 {
 	int count = device_count(net);

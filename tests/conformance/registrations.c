@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How often memory is registered with adapters: GPU memory once, for however many connections NCCL registers it, each
- * by a dma-buf of its own (net-api.md §3.7). On the fakes of libcuda and libibverbs. */
+ * by its own dma-buf (net-api.md §3.7). On the fakes of libcuda and libibverbs. */
 #include <support/buffer.h>
 #include <support/capture.h>
 #include <support/fake.h>
@@ -22,7 +22,7 @@ static uint64_t mrs(void)
 	return fake_counts().mrs;
 }
 
-/* One registration, by whichever comm it was made, that ends with the last one. */
+/* One registration, whichever comm made it; it ends with the last one. */
 static void a_buffer_is_registered_once_for_all_comms(struct test_net *net)
 {
 	struct link links[COMMS];
@@ -33,7 +33,7 @@ static void a_buffer_is_registered_once_for_all_comms(struct test_net *net)
 	for (int i = 0; i < COMMS; i++)
 		link_open(net, &links[i]);
 	buffer_alloc(&buffer, BYTES);
-	/* The first one for receiving makes the NIC's queue pair for flushes. */
+	/* The first registration for receives creates the NIC's queue pair for flushes. */
 	mhandles[0] = flow_reg(net, links[0].recv, buffer.data, BYTES);
 	check_ok(driver_dereg_mr(net->driver, links[0].recv, mhandles[0]));
 	before = mrs();
@@ -57,7 +57,7 @@ static void a_buffer_is_registered_once_for_all_comms(struct test_net *net)
 		link_close(net, &links[i]);
 }
 
-/* What the plugin exports itself, for a port that takes over, is mapped as NCCL wants it for a NIC. */
+/* A dma-buf that the plugin exports for a port that takes over is mapped as NCCL requests it for a NIC. */
 static void its_own_dmabufs_are_mapped_by_pcie(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a dma-buf for the other port");
@@ -74,7 +74,7 @@ static void its_own_dmabufs_are_mapped_by_pcie(struct test_net *net)
 	mhandles[0] = flow_reg(net, link.send, from.data, BYTES);
 	mhandles[1] = flow_reg(net, link.recv, to.data, BYTES);
 	before = memory_counts()
-			 .dmabufs_by_pcie; /* of the proof that the first port reaches the GPU */
+			 .dmabufs_by_pcie; /* of the proof that the first port can access the GPU */
 	fake_order("set fake0:1 state=down");
 	while (memory_counts().dmabufs_by_pcie < before + 2) {
 		struct transfer send = transfer_of(from.data, BYTES, 0, mhandles[0]);
@@ -94,8 +94,8 @@ static void its_own_dmabufs_are_mapped_by_pcie(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* A send without a registration is given one, which ends with it. Its memory may be other memory by then: freed
- * before close, and allocated again. */
+/* A send without a registration gets one that ends with it. By then its memory may be other memory: freed before close,
+ * and allocated again. */
 static void what_was_registered_for_a_send_is_nobody_elses(struct test_net *net)
 {
 	const int kind = MAP_PRIVATE | MAP_ANONYMOUS;
@@ -121,7 +121,7 @@ static void what_was_registered_for_a_send_is_nobody_elses(struct test_net *net)
 	munmap(data, BYTES);
 }
 
-/* As TEST_DEVICES has them. A Data Direct engine is a device with a place on PCI of its own, which NCCL has to flush. */
+/* In the form of TEST_DEVICES. A Data Direct engine is a device with its own PCI address, which NCCL has to flush. */
 static void data_direct_engines_are_devices(struct test_net *net)
 {
 	static const char *const engines[] = { "/sys/devices/pci0000:00/0000:00:07.1",

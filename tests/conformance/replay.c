@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Somebody who has heard how a comm was set up, without a secret: what he repeats or makes up from it
- * does not disturb the comm. (With what he has heard he can take a stream over, if he changes it well
- * enough: docs/wire.md says so, and secret.c that a secret prevents it.) */
+/* An eavesdropper of the set-up, without a secret: whatever it replays or derives from it does not disturb the comm.
+ * (With it a stream can be taken over, if it is changed well enough: docs/wire.md says so, and secret.c tests that a
+ * secret prevents it.) */
 #include <support/overheard.h>
 
 #include <unistd.h>
@@ -13,7 +13,7 @@ static void set_up(struct test_net *net, struct overheard *comm)
 	overheard_open(net, comm);
 }
 
-/* The status he is answered with; -1 = he is shut out without an answer. */
+/* The status of the answer; -1 = the connection is closed without an answer. */
 static int try_hello(struct test_net *net, struct overheard *comm,
 		     const struct anynet_wire_hello *hello)
 {
@@ -56,7 +56,7 @@ static void further_streams_do_not_join(struct test_net *net)
 	overheard_close(net, &comm);
 }
 
-/* One thing wrong at a time; the epoch is larger than the stream's. */
+/* One error at a time; the epoch is larger than the stream's. */
 static void resumes_made_up_are_refused(struct test_net *net)
 {
 	static struct overheard comm;
@@ -92,7 +92,7 @@ static void resumes_made_up_are_refused(struct test_net *net)
 	overheard_close(net, &comm);
 }
 
-/* He learns nothing about comms whose numbers he does not know. */
+/* It learns nothing about comms whose numbers it does not know. */
 static void probes_made_up_learn_nothing(struct test_net *net)
 {
 	static struct overheard comm;
@@ -109,7 +109,7 @@ static void probes_made_up_learn_nothing(struct test_net *net)
 	overheard_close(net, &comm);
 }
 
-/* The endpoint's number may be another one's by now; its token is not. */
+/* The endpoint's number may have been reused; its token has not. */
 static void hellos_for_a_listener_that_is_gone_get_nowhere(struct test_net *net)
 {
 	static struct overheard comm;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ANYNET_SECRET_FILE: who knows the secret is connected, everybody else is told why not, on both
- * sides; and what somebody can do who has heard everything but does not know it. */
+/* ANYNET_SECRET_FILE: peers that know the secret are connected, others are refused with the reason on both sides; and
+ * what an eavesdropper without the secret can do. */
 #include <support/capture.h>
 #include <support/overheard.h>
 #include <support/peer.h>
@@ -28,7 +28,7 @@ static void remove_file(void)
 	rmdir(dir);
 }
 
-/* For this process and those forked from it; NULL = none. */
+/* For this process and its children; NULL = none. */
 static void use_secret(const char *text, mode_t mode)
 {
 	if (!text) {
@@ -133,9 +133,9 @@ static void broken_streams_are_resumed_with_it(struct test_net *net)
 	net_close(net);
 }
 
-/* --- they do not fit --- */
+/* --- the secrets differ --- */
 
-/* What the two processes of a test have, and what both have to say about it. */
+/* The secrets of the two processes of a test, and the log lines expected of them. */
 struct misfit {
 	struct test_net *net;
 	const char *connector, *acceptor; /* contents, NULL = no file */
@@ -165,7 +165,7 @@ static void connector(int fd, void *arg)
 	net_close(misfit->net);
 }
 
-/* Several try, and the right one is still let in afterwards: it is this process itself. */
+/* Several attempts; the right peer, this process itself, is accepted afterwards. */
 static void acceptor(int fd, void *arg)
 {
 	struct misfit *misfit = arg;
@@ -213,7 +213,7 @@ static void an_acceptor_without_one_is_told_on_both_sides(struct test_net *net)
 	check_misfit(net, SECRET, NULL, "has a secret (ANYNET_SECRET_FILE)");
 }
 
-/* --- a secret that cannot be used: nothing goes on without it --- */
+/* --- a secret that cannot be used: nothing is connected --- */
 
 static void check_unusable(struct test_net *net, const char *text)
 {
@@ -290,7 +290,7 @@ static void nothing_is_connected_without_it(struct test_net *net)
 	peer_duo(try_without_usable_one, wait_for_end, net);
 }
 
-/* --- who has heard it all --- */
+/* --- an eavesdropper --- */
 
 static void set_up(struct test_net *net, struct overheard *comm)
 {
@@ -320,7 +320,7 @@ static void repeated_messages_get_nowhere(struct test_net *net)
 		struct anynet_wire_hello answer;
 		int fd = unauth_dial(&comm.target, 0);
 
-		/* A hello can be repeated, so there is a challenge; its answer cannot be known. */
+		/* A hello can be replayed, so there is a challenge; its answer cannot be known. */
 		check(overheard_ask(net, &comm, fd, &comm.records[i].said[0], &answer));
 		check_int(answer.type, ANYNET_CHALLENGE);
 		check(memcmp(answer.nonce, comm.records[i].heard[0].nonce, sizeof(answer.nonce)));
@@ -376,7 +376,7 @@ static void who_knows_neither_token_nor_secret_is_not_answered(struct test_net *
 	take_down(net, &comm);
 }
 
-/* A thousand connections that have begun like the real one do not keep it out. */
+/* A thousand connections that begin like the peer's do not block it. */
 static void a_crowd_of_repeated_hellos_keeps_nobody_out(struct test_net *net)
 {
 	static struct overheard comm;
@@ -396,7 +396,7 @@ static void a_crowd_of_repeated_hellos_keeps_nobody_out(struct test_net *net)
 	take_down(net, &comm);
 }
 
-/* Challenged connections are counted apart from unauthenticated ones. */
+/* Challenged connections are counted separately from unauthenticated ones. */
 static void unauthenticated_connections_do_not_displace_challenged_ones(struct test_net *net)
 {
 	static struct overheard comm;

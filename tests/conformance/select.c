@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL_NET on a host without usable verbs: the name filters of all releases let us in for every
- * value we serve (net-api.md §2.4, §2.5), and only for those. */
+/* NCCL_NET on a host without usable verbs: the name filters of all releases accept the plugin for every value that it
+ * serves (net-api.md §2.4, §2.5), and for no other. */
 #include <support/capture.h>
 #include <support/flow.h>
 #include <support/link.h>
@@ -17,7 +17,7 @@ static void set_filter(const char *value)
 		setenv("NCCL_NET", value, 1);
 	else
 		unsetenv("NCCL_NET");
-	/* Nothing but NCCL_NET decides; verbs are switched off whatever this host has. */
+	/* Only NCCL_NET decides; verbs are disabled, whatever this host has. */
 	unsetenv("ANYNET_TRANSPORT");
 	setenv("NCCL_IB_DISABLE", "1", 1);
 }
@@ -33,7 +33,7 @@ static void exchange(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* Every release whose own table this ABI is. */
+/* Every release that uses this version of the net API. */
 static void check_filter(struct test_net *net, const char *filter, bool wanted)
 {
 	struct nccl_release release;
@@ -79,7 +79,7 @@ static void empty_selects_us(struct test_net *net)
 static void ib_selects_us(struct test_net *net)
 {
 	check_filter(net, "IB", true);
-	check(capture_count(CAPTURE_WARN, "IB") > 0); /* asked for IB, gets TCP: that is said */
+	check(capture_count(CAPTURE_WARN, "IB") > 0); /* IB is requested, TCP is used: a log line says so */
 }
 
 static void small_ib_selects_us(struct test_net *net)
@@ -109,7 +109,7 @@ static void half_a_name_does_not_select_us(struct test_net *net)
 	check_filter(net, "IBext", false);
 }
 
-/* A shim keeps the pointer it found at the load: neither it nor the text may change. */
+/* A shim keeps the pointer of its first look-up: neither the pointer nor the text may change. */
 static void the_name_stays_what_it_was_at_the_load(struct test_net *net)
 {
 	char err[512], text[64] = "";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communicators side by side in one process, each with NCCL's two threads: a service thread that
- * connects, registers and closes, and a progress thread that moves messages (net-api.md §3.1). */
+/* Communicators side by side in one process, each with NCCL's two threads: a service thread that connects, registers
+ * and closes, and a progress thread that transfers messages (net-api.md §3.1). */
 #include <support/buffer.h>
 #include <support/flow.h>
 #include <support/link.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define RANKS    3
-#define LINKS    3 /* of a rank, to itself */
+#define LINKS    3 /* a rank connected to itself */
 #define ROUNDS   4
 #define MESSAGES 40
 #define BYTES    70000
@@ -35,7 +35,7 @@ static size_t message_bytes(size_t message)
 	return message * 1777 % (BYTES + 1);
 }
 
-/* Moves the messages of a link as soon as it is up, while others are still being connected. */
+/* Transfers the messages of a link once it is established, while others are still connecting. */
 static void *progress_thread(void *arg)
 {
 	struct rank *rank = arg;
@@ -142,8 +142,8 @@ static void communicators_work_side_by_side(struct test_net *net)
 	net_close(net);
 }
 
-/* A large message on one comm, small ones on another, each with a thread of its own; the ends of a
- * comm on different threads, too. */
+/* A large message on one comm and small ones on another, each with its own thread; the ends of a comm in different
+ * threads, too. */
 struct end {
 	struct test_net *net;
 	struct flow flow;

@@ -64,7 +64,7 @@ static void empty_messages_take_their_place(struct test_net *net)
 	struct transfer sends[6], recvs[6];
 	struct buffer buffers[3];
 	struct link link;
-	void *nowhere = (void *)(uintptr_t)0x1000; /* an empty message may come from anywhere */
+	void *nowhere = (void *)(uintptr_t)0x1000; /* an empty message may have any address */
 
 	link_open(net, &link);
 	for (size_t i = 0; i < 3; i++) {
@@ -92,7 +92,7 @@ static void empty_messages_take_their_place(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* A larger message than posted fails the receive, says both sizes and writes nothing beyond. */
+/* A message larger than the posted receive fails the receive; the log has both sizes, and nothing is written beyond. */
 static void check_oversize(struct test_net *net, size_t bytes, size_t room, bool send_first)
 {
 	struct buffer from, to;
@@ -113,14 +113,14 @@ static void check_oversize(struct test_net *net, size_t bytes, size_t room, bool
 	if (send_first)
 		flows_run_until_posted(net, &flows[0], 1, &flows[0], 1);
 	check_int(flows_run_until_error(net, flows, 2, &flows[1]), ANYNET_NCCL_INVALID_USAGE);
-	if (!net_is_builtin(net)) /* and stays so */
+	if (!net_is_builtin(net)) /* and the error stays */
 		check_int(transfer_test(net, &recv), ANYNET_NCCL_INVALID_USAGE);
 	buffer_check_guards(&to);
 	snprintf(sizes[0], sizeof(sizes[0]), " %zu ", bytes);
 	snprintf(sizes[1], sizeof(sizes[1]), " %zu ", room);
 	if (!net_is_builtin(net)) {
 		char line[CAPTURE_LINE_BYTES];
-		/* The sender may have heard of it, too, and knows the other size only. */
+		/* The sender may have learned of it, too; it knows only the other size. */
 		check(capture_find(CAPTURE_WARN, sizes[1], line));
 		check_that(strstr(line, sizes[0]), "no word of %zu bytes in: %s", bytes, line);
 	}
@@ -199,7 +199,7 @@ static void fill_message(struct flow *flow, size_t index)
 	pattern_fill(flow->transfers[index].data[0], series->sizes[index], series->seed + index);
 }
 
-/* Some room behind the message is posted, and left alone. */
+/* The posted buffer has room behind the message, which stays unchanged. */
 static void blank_slot(struct flow *flow, size_t index)
 {
 	struct series *series = flow->arg;
@@ -269,7 +269,7 @@ static void equal_sizes(struct series *series, size_t count, size_t bytes)
 		series->sizes[i] = bytes;
 }
 
-/* Every receive NCCL may have outstanding has a request, and every send that goes with them. */
+/* Every receive that NCCL may have outstanding has a request, and so has every matching send. */
 static void all_requests_fit(struct test_net *net)
 {
 	enum {
@@ -307,8 +307,7 @@ static void all_requests_fit(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* With nothing posted at the other end a sender is told to wait sooner or later, and nothing is
- * lost or reordered by that. */
+/* Without posted receives isend eventually returns no request; nothing is lost or reordered by that. */
 static void check_back_pressure(struct test_net *net, size_t bytes)
 {
 	enum {
@@ -336,7 +335,7 @@ static void check_back_pressure(struct test_net *net, size_t bytes)
 	series_init(&sent, &flows[0], sends, bytes, 1);
 	series_init(&received, &flows[1], recvs, bytes, FLOW_REQUESTS_MAX);
 	sent.slot_count = 1;
-	flows[0].prepare = NULL; /* one buffer for all: the same bytes in every message */
+	flows[0].prepare = NULL; /* one buffer for all: every message has the same bytes */
 	flows[1].finish = NULL;
 	pattern_fill(sent.slots[0].data, bytes, 9);
 	for (size_t i = 0; i < COUNT && !refused; i++) {
@@ -363,10 +362,10 @@ static void a_full_sender_is_told_to_wait(struct test_net *net)
 	check_back_pressure(net, 4 * KIB);
 	check_back_pressure(net, TEST_SANITIZED
 					 ? 64 * KIB
-					 : 256 * KIB); /* 100 MiB: minutes, on a busy machine */
+					 : 256 * KIB); /* 100 MiB: minutes, on a loaded machine */
 }
 
-/* NCCL tests the oldest request only: the others have to move with it. */
+/* NCCL tests the oldest request only: the others must progress with it. */
 static void younger_requests_move_along(struct test_net *net)
 {
 	enum {
@@ -416,7 +415,7 @@ static void optional_completion_is_no_pointer(struct test_net *net)
 	for (size_t i = 0; i < COUNT; i++)
 		recvs[i].optional = true;
 	flows_run(net, flows, 2);
-	/* A request that completes early says nothing about its own data, a later genuine one does. */
+	/* A request that completes early does not say when its own data is valid; a later normal request does. */
 	exchange(net, &link, BYTES, BYTES);
 	for (size_t i = 0; i < COUNT; i++)
 		pattern_check(recvs[i].data[0], BYTES, i);
@@ -425,8 +424,8 @@ static void optional_completion_is_no_pointer(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* v5 - v8 carry int sizes: NCCL's shims refuse what does not fit before the plugin sees it. From v9
- * on the plugin has to refuse what it cannot take. */
+/* v5 to v8 have int sizes: NCCL's shims refuse larger ones. From v9 on the plugin has to refuse sizes that it does not
+ * support. */
 static void sizes_beyond_the_limit_are_refused(struct test_net *net)
 {
 	struct link link;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections to the listener's port that are not the peer: whatever they say or do not say, the
- * peer gets in and its data is right (net-api.md §3.4). */
+/* Unauthenticated connections to the listener's port: whatever they send, the peer is accepted and its data is right
+ * (net-api.md §3.4). */
 #include <support/buffer.h>
 #include <support/capture.h>
 #include <support/flow.h>
@@ -14,7 +14,7 @@
 
 #define CONNECTIONS 120
 
-/* --- unauthenticated connections; each stays open unless it says otherwise --- */
+/* --- kinds of connections; each stays open unless it says otherwise --- */
 
 static void is_silent(int fd, const struct target *target, uint64_t *state)
 {
@@ -189,7 +189,7 @@ static void a_peer_gets_in_past_each_kind(struct test_net *net)
 		check_crowd(net, kinds[i], 3);
 }
 
-/* The port stays open while comms stand: it must not be a way into them. */
+/* The port stays open while comms exist: it must give no access to them. */
 static void unauthenticated_connections_do_not_disturb_an_open_comm(struct test_net *net)
 {
 	static int fds[CONNECTIONS];
@@ -216,7 +216,7 @@ static void unauthenticated_connections_do_not_disturb_an_open_comm(struct test_
 	link_close(net, &other);
 }
 
-/* Even with the token of a listener whose peer is there already. */
+/* Even with the token of a listener whose peer has already connected. */
 static void a_second_hello_does_not_get_in(struct test_net *net)
 {
 	struct target target;
@@ -241,7 +241,7 @@ static void a_second_hello_does_not_get_in(struct test_net *net)
 	link_close(net, &other);
 }
 
-/* A real comm's stream or resume needs the comm's own secrets, too. */
+/* A stream or resume needs the secrets of the comm, too. */
 static void hellos_of_every_kind_are_judged(struct test_net *net)
 {
 	struct target target;
