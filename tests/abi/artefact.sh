@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What the built library looks like from outside (net-api.md §0.4, §8.1): exports, dependencies, flags.
+# The built library from outside (net-api.md §0.4, §8.1): exports, dependencies, flags.
 # Usage: artefact.sh LIBRARY SOURCE_DIR GLIBC (the oldest to run with; "": that of this system)
 set -euo pipefail
 export LC_ALL=C
@@ -38,7 +38,7 @@ ncclNetPlugin_v11 object 176
 ncclNetPlugin_v12 object 176" "$exported"
 
 dynamic=$(readelf -dW "$lib")
-# Before glibc 2.34 its threads and dlopen were libraries of their own.
+# Before glibc 2.34 threads and dlopen were separate libraries.
 same "needed libraries" "${glibc:+libpthread.so.0 libdl.so.2 }libc.so.6" "$(sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' <<<"$dynamic" | grep -v '^ld-linux' | paste -sd' ')"
 same "soname" "libnccl-net.so" "$(sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p' <<<"$dynamic")"
 flags=$(grep '(FLAGS_1)' <<<"$dynamic" || true)
@@ -54,8 +54,8 @@ awk '$1 == "LOAD" && /RWE/' <<<"$segments" | grep . && fail "a writable and exec
 
 grep -qaF "$source_dir" "$lib" && fail "the build directory's name is inside"
 
-# What reads the environment or the program's locale on its way (gmtime_r: TZ, at its first call; strerror: LANGUAGE),
-# while the program may change them in another thread.
+# Functions that read the environment or the locale (gmtime_r: TZ, at its first call; strerror: LANGUAGE),
+# which the program may change meanwhile in another thread.
 readers=$(nm -D --undefined-only "$lib" | awk '{ sub("@.*", "", $NF); print $NF }' |
 	grep -xE 'gmtime(_r)?|localtime(_r)?|mktime|timegm|tzset|ctime(_r)?|strftime|setlocale|strerror(_r)?|getaddrinfo|gethostbyname(_r)?|tmpfile|syslog' || true)
 same "calls that read the environment" "" "$readers"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A test's body in a process of its own: what it loads, sets and makes is gone with it, and a hang is seen.
+ * Runs the body of a test in a process of its own: its libraries, settings and files are gone afterwards, and a hang is
+ * detected.
  */
 #ifndef ANYNET_TEST_CHILD_H
 #define ANYNET_TEST_CHILD_H
@@ -10,7 +11,7 @@
 
 #define BOUND_SECONDS 30
 
-/* Run in a child that is killed if it hangs: its wait status, 0 if all went well; -1 if there was none. */
+/* Runs in a child that is killed if it hangs: returns its wait status, 0 if all went well; -1 if fork failed. */
 static inline int in_process(void (*body)(void))
 {
 	int status = -1;

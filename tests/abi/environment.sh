@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A program may change its environment in another thread, and whoever reads it meanwhile may crash: it is read in
-# plugin/ only, when the plugin is loaded or started.
+# A program may change its environment in another thread, and a reader may crash meanwhile. So only plugin/ reads it,
+# when the plugin is loaded or started.
 # Usage: environment.sh TRANSPORT_OBJECTS PLUGIN_OBJECTS, each a list with semicolons
 set -euo pipefail
 export LC_ALL=C
 
-# readers LIST: the objects among them that use the environment.
+# readers LIST: those of the objects that use the environment
 readers() {
 	local objects
 	IFS=';' read -ra objects <<<"$1"

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What `make install` puts where, and that a library in use is replaced by rename: a job that maps
-# the old file while the new one is written must not see half of it (net-api.md §6.25).
+# Where `make install` puts files, and that a library in use is replaced by rename: a job that maps the old file must
+# not
+# see half of the new one (net-api.md §6.25).
 # Usage: install.sh CMAKE BUILD_DIR LIBDIR
 set -euo pipefail
 cmake=$1 build=$2 libdir=$3

@@ -6,7 +6,7 @@
 
 #include <support/check.h>
 
-/* Whoever names a file means it. */
+/* A file that is named explicitly must be usable. */
 static void add_named(struct nccl_copies *copies, const struct host *host, const char *list)
 {
 	while (list && *list) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Real libnccl files for tests: each that this host has, and those named in LIBNCCL_FILES, by ':'. */
+/* Real libnccl files for tests: all on this host, and those in LIBNCCL_FILES, separated by ':'. */
 #ifndef TESTS_ABI_REAL_NCCL_H
 #define TESTS_ABI_REAL_NCCL_H
 
 #include "tools/check/copies.h"
 
-/* Those of LIBNCCL_FILES have to be ones that can be read. */
+/* Files of LIBNCCL_FILES that cannot be read are an error. */
 void real_nccl_find(struct nccl_copies *copies, const struct loader *loader);
 
 #endif

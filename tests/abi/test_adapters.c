@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The exported tables over a recording message layer: what each version passes down, and back. */
+/* The exported tables over a recording message layer: what each version passes down and returns. */
 #include <errno.h>
 #include <limits.h>
 #include <setjmp.h>
@@ -16,7 +16,7 @@
 
 #define STALE ((void *)0xdead)
 
-/* A call that every table has, in its own version's types. */
+/* A call that all tables have, with the types of its version. */
 #define EACH_TABLE(call)                 \
 	do {                             \
 		call(ncclNetPlugin_v5);  \
@@ -94,7 +94,7 @@ static void test_devices(void **state)
 #undef CHECK
 }
 
-/* Starts from garbage, as NCCL's stack does: a field that is not written shows. */
+/* Starts from garbage, as on NCCL's stack: a field that is not written is detected. */
 #define CHECK_PROPS(version, props_version)                                                        \
 	struct anynet_net_props_v##props_version props;                                            \
 	memset(&props, 0xa5, sizeof(props));                                                       \
@@ -256,7 +256,7 @@ static void test_connect_carries_the_options_of_its_version(void **state)
 	(void)state;
 	ncclNetPlugin_v12.init(&ctx, 0xc0ffee, &config, fake_logger, NULL);
 	assert_non_null(ctx);
-	config.traffic_class = 1; /* NCCL's config is on its stack: it must have been copied */
+	config.traffic_class = 1; /* NCCL's config is on its stack: the plugin must have copied it */
 	ncclNetPlugin_v12.connect(ctx, 1, handle, &comm, NULL);
 	assert_ptr_equal(comm, FAKE_COMM);
 	assert_ptr_equal(fake.data, handle);
@@ -385,7 +385,7 @@ static void test_registration_refusals(void **state)
 	assert_int_equal(fake_log.warnings, 1);
 	assert_int_equal(fake.calls, 0);
 	mr = STALE;
-	fake.ret = -EOPNOTSUPP; /* a kind of memory that the device cannot register */
+	fake.ret = -EOPNOTSUPP; /* a memory type that the device cannot register */
 	assert_int_equal(ncclNetPlugin_v8.reg_mr(FAKE_COMM, &mr, 4096, ANYNET_PTR_CUDA, &mr),
 			 ANYNET_NCCL_INTERNAL_ERROR);
 	assert_null(mr);
@@ -413,7 +413,7 @@ static void test_isend_widens_and_passes_on(void **state)
 	assert_ptr_equal(fake.mr[0], FAKE_MR);
 	assert_null(fake.phandle);
 	ncclNetPlugin_v9.isend(FAKE_COMM, data, (size_t)3 << 30, 12, NULL, &req);
-	assert_true(fake.bytes[0] == (size_t)3 << 30); /* the message layer judges, not a cast */
+	assert_true(fake.bytes[0] == (size_t)3 << 30); /* the message layer rejects it, not a cast */
 	ncclNetPlugin_v10.isend(FAKE_COMM, data, 0, 12, NULL, NULL, &req);
 	assert_true(fake.bytes[0] == 0);
 	assert_ptr_equal(req, FAKE_REQUEST);
@@ -442,7 +442,7 @@ static void test_no_room_now_is_success_with_a_null_request(void **state)
 	assert_int_equal(ncclNetPlugin_v8.isend(FAKE_COMM, data, 8, 0, mr, &req),
 			 ANYNET_NCCL_SUCCESS);
 	assert_null(req);
-	req = ANYNET_NCCL_OPTIONAL_COMPLETION; /* left there by chance */
+	req = ANYNET_NCCL_OPTIONAL_COMPLETION; /* stale contents */
 	assert_int_equal(ncclNetPlugin_v8.irecv(FAKE_COMM, 1, &data, &bytes, &tag, &mr, &req),
 			 ANYNET_NCCL_SUCCESS);
 	assert_null(req);
@@ -530,7 +530,7 @@ static void test_irecv_from_v9_on(void **state)
 	(void)state;
 	assert_int_equal(ncclNetPlugin_v9.irecv(FAKE_COMM, 1, &data, &bytes, &tag, &mr, &req),
 			 ANYNET_NCCL_SUCCESS);
-	assert_ptr_equal(req, FAKE_REQUEST); /* a genuine one, hint or not */
+	assert_ptr_equal(req, FAKE_REQUEST); /* a normal request, hint or not */
 	assert_true(fake.polled);
 	assert_true(fake.bytes[0] == bytes);
 	assert_null(fake.phandles);
@@ -608,7 +608,7 @@ static void test_the_profiler_is_handed_down(void **state)
 	(void)state;
 	assert_int_equal(ncclNetPlugin_v10.init(fake_logger, profiler), ANYNET_NCCL_SUCCESS);
 	assert_true(fake.profiler == profiler);
-	/* A later communicator without one does not take it away. */
+	/* A later communicator without a callback does not remove it. */
 	assert_int_equal(ncclNetPlugin_v12.init(&ctx, 1, NULL, fake_logger, NULL),
 			 ANYNET_NCCL_SUCCESS);
 	assert_true(fake.profiler == profiler);

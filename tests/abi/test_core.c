@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of the plugin's one instance: who initialises it and how often, contexts, threads and
- * forks. Each test runs in a process of its own, as the instance never starts anew.
+ * The life of the plugin's single instance: init calls, contexts, threads and forks. Each test runs in its own process,
+ * because the instance never starts again.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -171,7 +171,7 @@ static void forked_with_connections_open(void)
 		check(!out);
 	}
 	check(fake_log.warnings == 1 && strstr(fake_log.text, "forked"));
-	/* What the parent opened is the parent's. */
+	/* Objects that the parent opened belong to the parent. */
 	check(ncclNetPlugin_v8.close_send(FAKE_COMM) == ANYNET_NCCL_SUCCESS);
 	check(ncclNetPlugin_v8.close_listen(FAKE_LISTENER) == ANYNET_NCCL_SUCCESS);
 	check(ncclNetPlugin_v8.dereg_mr(FAKE_COMM, FAKE_MR) == ANYNET_NCCL_SUCCESS);
@@ -201,7 +201,7 @@ static void listen_in_child(void)
 {
 	listen_somewhere(); /* NCCL 2.12 may not call init again here */
 	check(fake.probes == 1);
-	check(fake.starts == 2); /* the message layer knows its process */
+	check(fake.starts == 2); /* the message layer knows that the process has changed */
 	check(ncclNetPlugin_v8.close_listen(FAKE_LISTENER) == ANYNET_NCCL_SUCCESS);
 	check(fake.listener_closes == 1);
 }

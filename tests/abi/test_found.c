@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Is the built plugin found, taken and given a network on this host as it is, by every release of
- * NCCL: under the names that NCCL looks for in LD_LIBRARY_PATH, and with nothing set but NCCL_NET?
- * What each value of NCCL_NET means is the conformance suite's subject (select.c).
+ * Every release of NCCL finds the built plugin on this host, accepts it and gets a network: by the names that it looks
+ * for in LD_LIBRARY_PATH, with only NCCL_NET set. The meaning of each value of NCCL_NET is tested in the conformance
+ * suite (select.c).
  */
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@ struct offer {
 	const char *nccl_net;
 };
 
-/* What the user set, and nothing that the other tests need. */
+/* Variables of the user; nothing that the other tests need. */
 static void set_environment(const char *nccl_net)
 {
 	unsetenv("ANYNET_TRANSPORT");
@@ -47,7 +47,7 @@ static void must_be_taken(int fd, void *arg)
 	capture_check();
 }
 
-/* Each release loads it in a process of its own. */
+/* Each release loads it in its own process. */
 static void in_every_release(const char *spec, const char *nccl_net)
 {
 	struct nccl_release release;

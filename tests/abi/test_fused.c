@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * makeVDevice by every version that has it: what becomes a fused device and what does not. Each test
- * runs in a process of its own, as such devices are never taken away.
+ * makeVDevice in every version that has it: which devices are fused and which are not. Each test runs in its own
+ * process, because fused devices are never removed.
  */
 #include <limits.h>
 #include <pthread.h>
@@ -82,7 +82,7 @@ static int make(int count, const int *devs)
 	return dev;
 }
 
-/* --- what it is like --- */
+/* --- properties --- */
 
 static void fuse_by_every_version(void)
 {
@@ -151,7 +151,7 @@ static void expect_place(int a, int b, int rail, int plane)
 	check_int(props_of(dev).plane_id, plane);
 }
 
-/* NCCL fuses by rail if asked to, and connects no two devices of different planes. */
+/* NCCL fuses by rail on request, and connects no two devices of different planes. */
 static void rails_and_planes(void)
 {
 	fake.rails = "00117-";
@@ -182,7 +182,7 @@ static void test_rails_and_planes_are_told(void **state)
 	assert_int_equal(in_process(no_rails_and_planes), 0);
 }
 
-/* A table of four cannot tell of eight. */
+/* A table with four members cannot describe eight. */
 static void read_by_older_tables(void)
 {
 	struct anynet_net_props_v11 v11;
@@ -226,7 +226,7 @@ static void test_it_is_a_device_for_connections(void **state)
 	assert_int_equal(in_process(use), 0);
 }
 
-/* Nothing is made: that one it is. */
+/* Nothing is created: the result is that device. */
 static void one_alone(void)
 {
 	begin("iii");
@@ -242,7 +242,7 @@ static void test_of_one_it_is_that_one(void **state)
 
 /* --- what is refused --- */
 
-/* By the widest table: refused, with `warnings` warnings that say `words`, and nothing has changed. */
+/* By the widest table: refused, with `warnings` warnings that contain `words`; nothing has changed. */
 static void check_refused(int count, const int *devs, int warnings, const char *words)
 {
 	int dev, before = device_count();
@@ -287,7 +287,7 @@ static void bad_calls(void)
 	check_refused(2, (const int[]){ 2, fused }, 1, "mlx5_0+mlx5_1: it is itself a fused device");
 	check_refused(1, &fused, 1, "mlx5_0+mlx5_1: it is itself a fused device");
 	check_refused(2, (const int[]){ 8, 9 }, 1, "mlx5_8 (InfiniBand) and dev 9 mlx5_9 (RoCE)");
-	check_int(make(2, some + 2), fused + 1); /* and goes on */
+	check_int(make(2, some + 2), fused + 1); /* and continues */
 }
 
 static void test_what_cannot_be_is_refused_and_said(void **state)
@@ -395,9 +395,9 @@ static void test_names_have_to_fit(void **state)
 	assert_int_equal(in_process(long_names), 0);
 }
 
-/* --- lives --- */
+/* --- restarts --- */
 
-/* NCCL 2.28 unloads the plugin with its last communicator, and begins anew later. */
+/* NCCL 2.28 unloads the plugin with its last communicator, and starts again later. */
 static void begin_anew(void)
 {
 	void *ctx[2] = { begin("iiii"), NULL };
@@ -407,21 +407,21 @@ static void begin_anew(void)
 	check_int(make(2, (const int[]){ 2, 3 }), 5);
 	name = props_of(4).name;
 	ncclNetPlugin_v12.init(&ctx[1], 2, NULL, fake_logger, NULL);
-	check_int(device_count(), 6); /* one more communicator changes nothing */
+	check_int(device_count(), 6); /* another communicator changes nothing */
 	ncclNetPlugin_v12.finalize(ctx[0]);
 	check_int(device_count(), 6);
 	ncclNetPlugin_v12.finalize(ctx[1]);
 	begin("iiii");
 	check_int(device_count(), 4);
-	check(props_of(5).vprops.devs[1] == 3); /* for whoever remembers */
+	check(props_of(5).vprops.devs[1] == 3); /* for a caller that kept the index */
 	check_int(make(2, (const int[]){ 0, 1 }), 4);
 	check_int(device_count(), 5);
 	check(props_of(4).name == name);
-	check_int(make(2, (const int[]){ 0, 2 }), 5); /* this time others */
+	check_int(make(2, (const int[]){ 0, 2 }), 5); /* this time other devices */
 	check(!strcmp(props_of(5).name, "mlx5_0+mlx5_2"));
 }
 
-/* The older interface has no finalize, but one init for each load. */
+/* The older interface has no finalize, but one init per load. */
 static void begin_anew_by_v10(void)
 {
 	begin("ii");
@@ -442,7 +442,7 @@ static void test_nccl_may_begin_anew(void **state)
 	assert_int_equal(in_process(begin_anew_by_v10), 0);
 }
 
-/* However often, with ever other groups: the process does not grow for ever. */
+/* However often, always with other groups: the process does not grow without limit. */
 static void make_ever_more(void)
 {
 	const int pairs[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17 };
@@ -460,7 +460,7 @@ static void make_ever_more(void)
 		}
 	}
 	check_int(made, 256);
-	check_int(make(2, (const int[]){ 0, 1 }), 18); /* those that there are serve on */
+	check_int(make(2, (const int[]){ 0, 1 }), 18); /* existing ones still work */
 }
 
 static void test_there_is_an_end_to_making(void **state)
@@ -488,7 +488,7 @@ static void make_in_many_threads(void)
 	pthread_t threads[THREADS];
 	int numbers[THREADS];
 
-	begin_with("rrrrrrrrrrrrrrrr", NULL); /* the logger is for one thread */
+	begin_with("rrrrrrrrrrrrrrrr", NULL); /* the logger is not thread-safe */
 	for (int i = 0; i < THREADS; i++) {
 		numbers[i] = i;
 		check(!pthread_create(&threads[i], NULL, make_thread, &numbers[i]));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The built plugin through many lives of NCCL's (net-api.md §1.8, §2.7): unloads and reloads, and
- * communicators that come and go in any order. The conformance suite has the simpler cases. */
+/* The built plugin through many restarts of NCCL (net-api.md §1.8, §2.7): unloads and reloads, and communicators that
+ * start and end in any order. The conformance suite has the simpler cases. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static bool is_mapped(const char *path)
 	return found;
 }
 
-/* Bytes across an open link, both ends on this thread. */
+/* Bytes across an open link, both ends in this thread. */
 static void exchange(struct test_net *net, struct link *link, uint64_t seed)
 {
 	char *from = malloc(BYTES), *to = malloc(BYTES);
@@ -75,13 +75,13 @@ static void test_unload_and_reload(struct test_net *net)
 		if (i == 0)
 			files = proc_fds(NULL, 0);
 	}
-	/* A closed connection is there until the peer's kernel has everything. */
+	/* A closed connection exists until the peer's kernel has received everything. */
 	while (proc_fds(NULL, 0) > files)
 		deadline_turn(&deadline);
 }
 
-/* NCCL 2.28.3 - 2.29.7 forget the name of the plugin at the unload, and ask for the default one
- * (net-api.md §2.7): as we stay loaded and that is our soname, it finds us wherever we lie. */
+/* NCCL 2.28.3 - 2.29.7 forget the plugin's name at the unload, and ask for the default name (net-api.md §2.7). The
+ * library stays loaded and that name is its soname, so they find it in any directory. */
 static void test_reload_under_the_default_name(struct test_net *net)
 {
 	char path[4096];
@@ -116,7 +116,7 @@ static void test_finalize_in_any_order(struct test_net *net)
 		for (int i = 0; i < COMMUNICATORS; i++)
 			check_ok(driver_init(net->driver, &ctx[i], 7 + (uint64_t)i, -1,
 					     capture_logger, NULL));
-		other.ctx = ctx[orders[round][COMMUNICATORS - 1]]; /* the last to go */
+		other.ctx = ctx[orders[round][COMMUNICATORS - 1]]; /* the last one to end */
 		link_open(&other, &link);
 		for (int i = 0; i < COMMUNICATORS - 1; i++) {
 			check_ok(driver_finalize(net->driver, ctx[orders[round][i]]));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Our constants against those of the nccl.h that is installed here. */
+/* Constants of the plugin against those of the nccl.h that is installed here. */
 #include <assert.h>
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The built plugin with the logger of a real libnccl: what users find in NCCL's log. NCCL's logger is
- * a local symbol; the driver's ELF reader finds it.
+ * The built plugin with the logger of a real libnccl: the lines in NCCL's log. NCCL's logger is a local symbol, which
+ * the driver's ELF reader finds.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -82,7 +82,7 @@ static void nccls_log_says_what_users_look_for(struct test_net *net)
 	fclose(file);
 	unlink(path);
 	has_line(log, "anynet: version", "NCCL INFO", "libnccl-net.so presented as Socket");
-	has_line(log, "anynet: version", "NCCL INFO", " nccl 2"); /* found it, by its logger */
+	has_line(log, "anynet: version", "NCCL INFO", " nccl 2"); /* found by its logger */
 	has_line(log, "anynet: dev 0", "NCCL INFO", "lo");
 	has_line(log, "anynet: get properties", "NCCL WARN", "no device 1000");
 }

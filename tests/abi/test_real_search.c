@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A real NCCL looks for the plugin, takes one of its tables and starts it, without a GPU: what a
- * communicator's creation does about its network is a function of its own, called here on a communicator
- * of zeros. What it logs is compared with what releases.h says it does. The functions are no symbols
- * that dlsym sees: it takes a libnccl whose file has not been stripped, of a release in which they are
- * known. PROGRAM NET 0, with the net's directory in LD_LIBRARY_PATH.
+ * A real NCCL searches for the plugin, selects one of its tables and starts it, without a GPU: creating a communicator
+ * calls one function for its network, which is called here on a communicator of zeros. Its log is compared with what
+ * releases.h says. The functions are not visible to dlsym: the test needs a libnccl that is not stripped, of a release
+ * in which they are known. PROGRAM NET 0, with the net's directory in LD_LIBRARY_PATH.
  */
 #include <dlfcn.h>
 #include <limits.h>
@@ -28,13 +27,13 @@
 
 #define CODE_OLDEST     22800
 #define CODE_NEWEST     22899
-#define COMM_BYTES      (64UL << 20) /* more than it has */
+#define COMM_BYTES      (64UL << 20) /* larger than the real one */
 #define LOG_BYTES       (64 << 10)
 #define API_MAGIC       0xcafebeefU
-#define OLD_CONFIG_CODE 21400 /* whose config ended with `blocking` */
+#define OLD_CONFIG_CODE 21400 /* a configuration that ends with `blocking` */
 #define INVALID_USAGE   5
 
-/* Offsets from the library's address. */
+/* Offsets from the address of the library. */
 struct functions {
 	uint64_t read_environment, read_config, find_net;
 };
@@ -49,7 +48,7 @@ struct attempt {
 	const struct nccl_copy *copy;
 	const struct functions *functions;
 	const char *net_plugin, *net; /* NULL = not set */
-	bool taken;                   /* not only as the rules have it */
+	bool taken;                   /* not only according to the rules */
 	char directory[64];           /* for its log */
 };
 
@@ -90,7 +89,7 @@ static void set(const char *name, const char *value)
 /* Its result. */
 static int find_net(const struct attempt *attempt)
 {
-	/* Of which little is touched. */
+	/* NCCL uses little of it. */
 	void *comm = mmap(NULL, COMM_BYTES, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	struct old_config config = { 0, API_MAGIC, OLD_CONFIG_CODE, INT_MIN };
@@ -125,7 +124,7 @@ static void read_log(const char *path, char *text)
 
 static bool logged(const char *log, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* A line that ends so. */
+/* A line with this end. */
 static bool logged(const char *log, const char *fmt, ...)
 {
 	char line[PATH_MAX + 200];
@@ -139,7 +138,7 @@ static bool logged(const char *log, const char *fmt, ...)
 	return strstr(log, line) != NULL;
 }
 
-/* Is the `index`th name that of an item whose other name was found then? That is no line in the log. */
+/* Is the `index`th name that of an entry which was found by its other name? Then the log has no line for it. */
 static bool found_otherwise(const struct plugin_outcome *outcome, size_t index)
 {
 	char other[PATH_MAX];
@@ -149,7 +148,7 @@ static bool found_otherwise(const struct plugin_outcome *outcome, size_t index)
 	       !strcmp(outcome->tried.items[index + 1], other);
 }
 
-/* All names that came to nothing, and no others. */
+/* All names that were not found, and no others. */
 static void check_missed(const char *log, const struct plugin_outcome *outcome)
 {
 	static const char start[] = "NET/Plugin: Could not find:";
@@ -220,7 +219,7 @@ static void attempt_once(int fd, void *arg)
 	loader_close(&loader);
 }
 
-/* By each libnccl here that it can be had from. */
+/* With each libnccl on this host in which it is possible. */
 static void by_each(const char *net_plugin, const char *net, bool taken)
 {
 	struct host host = { .root = "", .home = "" };
@@ -278,7 +277,7 @@ static void test_filter(struct test_net *net)
 	by_each(NULL, "other", false);
 }
 
-/* Hide a table in the copy of the library. Tables are found by their names only. */
+/* Hides a table in the copy of the library. Tables are found by name only. */
 static void hide(unsigned char *bytes, size_t size, int api)
 {
 	char symbol[32];
@@ -312,7 +311,7 @@ static void write_copy(const char *path, const char *from, int newest)
 	elf_file_close(&elf);
 }
 
-/* Its shims: what it makes of a plugin that has no newer tables. Of v5 it makes nothing. */
+/* NCCL's shims: how it uses a plugin without newer tables. It does not use v5. */
 static void test_tables(struct test_net *net)
 {
 	char directory[] = "/tmp/anynet-tables.XXXXXX", path[64];

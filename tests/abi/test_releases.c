@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The built plugin under the rules of every range of releases (tools/check/ranges.h), without a GPU: the
- * names each gives to dlopen and where that ends, all tables of ours it could reach, its shims'
- * included, what else it looks for in the library, and the unloads. What a real libnccl asks for is
- * compared with the table: each that this host has, and those named in LIBNCCL_FILES, by ':'.
- * PROGRAM NET 0, with the net's directory in LD_LIBRARY_PATH.
+ * The built plugin under the rules of every range of releases (tools/check/ranges.h), without a GPU: the names that
+ * each passes to dlopen and the result, all tables that it could use, also through shims, the other symbols that it
+ * looks for in the library, and the unloads. The table is compared with what a real libnccl asks for: each one on this
+ * host, and those in LIBNCCL_FILES, separated by ':'. PROGRAM NET 0, with the net's directory in LD_LIBRARY_PATH.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -33,8 +32,8 @@
 
 /* --- the search --- */
 
-/* What is given to dlopen, in order, ending with the first that is there; by naming. "-": nothing,
- * NCCL goes on without a plugin. */
+/* Names passed to dlopen, in order, up to the first that exists; by naming. "-": none, NCCL continues without a
+ * plugin. */
 struct search {
 	const char *value;            /* NCCL_NET_PLUGIN; NULL = unset, "/" = the plugin's path */
 	const char *names[NAMINGS];   /* NULL = as by default */
@@ -83,13 +82,13 @@ static const char *expected_names(const struct search *search, const struct rele
 
 	if (search->with_none_word && range->none_word)
 		return search->with_none_word;
-	/* The range that begins with 2.21 has both; it is shown as the newer ones are. */
+	/* The range that begins with 2.21 has both; it is shown like the newer ones. */
 	if (search->with_static_word && range->to >= 22200)
 		return search->with_static_word;
 	return names ? names : DEFAULT_NAME;
 }
 
-/* As the words of `tried`, the path of the plugin as "/". */
+/* `tried` as words, with "/" for the path of the plugin. */
 static void write_names(const struct text_list *tried, const char *path, char *text, size_t bytes)
 {
 	size_t used = 0;
@@ -114,7 +113,7 @@ static bool same_file(const char *a, const char *b)
 	       of_a.st_ino == of_b.st_ino;
 }
 
-/* The newest table of the opened file that the releases know; 0 = none. */
+/* The newest table of the opened file that the release knows; 0 = none. */
 static int newest_table(const struct release_range *range, void *lib)
 {
 	char symbol[32];
@@ -127,7 +126,7 @@ static int newest_table(const struct release_range *range, void *lib)
 	return 0;
 }
 
-/* The files are really there, or not, for the loader that NCCL uses; and with that table. */
+/* The files really exist, or not, for the loader that NCCL uses; with that table. */
 static void open_names(const struct release_range *range, const struct plugin_outcome *outcome)
 {
 	bool opened = false;
@@ -235,7 +234,7 @@ static void reach_once(int fd, void *arg)
 	driver_close(choice.driver);
 }
 
-/* Natively or through a shim: as if the newer tables were not there. */
+/* Natively or through a shim: as if the newer tables did not exist. */
 static void test_every_table_it_knows(struct test_net *net)
 {
 	struct nccl_release release;
@@ -255,15 +254,15 @@ static void test_every_table_it_knows(struct test_net *net)
 	check(reached > OURS_NEWEST - OURS_OLDEST);
 }
 
-/* Other plugins that releases look for in our library; it has none of them, and says so by not having
- * the symbol (net-api.md §1.1). */
+/* Other plugins that releases look for in the library. It has none, and shows this by not exporting the symbol
+ * (net-api.md §1.1). */
 static void test_other_plugins(struct test_net *net)
 {
 	static const struct {
 		const char *prefix;
 		int oldest, newest;
 	} others[] = {
-		{ "ncclCollNetPlugin_v", 4, 12 }, /* with each of the nets' versions */
+		{ "ncclCollNetPlugin_v", 4, 12 }, /* with each version of the net API */
 		{ "ncclTunerPlugin_v", 1, 6 },    /* from 2.21 on */
 		{ "ncclProfiler_v", 1, 6 },       /* 2.28 */
 		{ "ncclGinPlugin_v", 11, 14 },    /* 2.28.7 */
@@ -301,8 +300,8 @@ static void test_used_again_without_init(struct test_net *net)
 	net_close(net);
 }
 
-/* From 2.21 on the tuner's loader, from 2.28 the profiler's and GIN's hold the library as well: the last
- * dlclose is theirs, before the net is opened again or after. */
+/* From 2.21 on the tuner's loader, from 2.28 on those of the profiler and GIN hold the library as well: theirs is the
+ * last dlclose, before or after the net is opened again. */
 static void test_held_by_other_loaders(struct test_net *net)
 {
 	for (int i = 0; i < 4; i++) {
@@ -324,19 +323,19 @@ static void test_held_by_other_loaders(struct test_net *net)
 
 /* --- a real libnccl --- */
 
-/* Is the text, with the zero behind it, anywhere in the file? */
+/* Is the text, with its terminating zero, anywhere in the file? */
 static bool has_text(const struct elf_file *elf, const char *text)
 {
 	return memmem(elf->bytes, elf->size, text, strlen(text) + 1) != NULL;
 }
 
-/* Does any text begin so? */
+/* Does any text begin like this? */
 static bool has_beginning(const struct elf_file *elf, const char *text)
 {
 	return memmem(elf->bytes, elf->size, text, strlen(text)) != NULL;
 }
 
-/* Returns the table that this one takes of ours. */
+/* Returns the table that this one uses. */
 static int compare_tables(const struct elf_file *elf, const struct nccl_copy *copy, void *ours)
 {
 	const struct release_range *range = release_range_of(copy->version.code);
@@ -362,7 +361,7 @@ static int compare_tables(const struct elf_file *elf, const struct nccl_copy *co
 		   "%s: no STATIC_PLUGIN", copy->path);
 	check_that(range->naming == NAMING_FIXED || has_text(elf, "NCCL_NET_PLUGIN"),
 		   "%s: no NCCL_NET_PLUGIN", copy->path);
-	/* What is copied whole may be in the code, by eight letters; the beginning or the format is not. */
+	/* A text that is copied whole may be in the code, eight letters at a time; a beginning or a format is not. */
 	check_that(has_text(elf, "libnccl-net") || has_text(elf, DEFAULT_NAME) ||
 			   has_text(elf, "libnccl-net-%s.so"),
 		   "%s: no %s", copy->path, DEFAULT_NAME);
@@ -372,7 +371,7 @@ static int compare_tables(const struct elf_file *elf, const struct nccl_copy *co
 	return taken;
 }
 
-/* Names of plugins in the file: "ncclXyz_v7". Ours may answer for nets only. */
+/* Names of plugins in the file: "ncclXyz_v7". The library may export nets only. */
 static unsigned compare_plugins(const struct elf_file *elf, void *ours)
 {
 	static const char start[] = "\0nccl";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two NCCLs in one process, of different releases: on one copy of the plugin, on two, in two namespaces of the
- * dynamic linker. What one of them does is nothing to the other. */
+/* Two NCCLs of different releases in one process: on one copy of the plugin, on two, in two namespaces of the dynamic
+ * linker. They do not affect each other. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,13 +17,13 @@
 
 #define OLD_ABI 8
 #define NEW_ABI 12
-#define STEPS   24 /* of a connection that stands before */
+#define STEPS   24 /* of a connection established before */
 #define BYTES   200000
 #define TAG     7
 
 /* --- one copy --- */
 
-/* One NCCL begins and ends when the other's connection is so far. */
+/* One NCCL starts and ends while the other's connection is in this state. */
 static void end_at_step(struct test_net *old, struct test_net *new, int step)
 {
 	struct link link;
@@ -69,7 +69,7 @@ static void test_two_copies_talk_to_each_other(struct test_net *net)
 	send_between(&new, &old, &back, BYTES);
 	close_between(&new, &old, &back);
 	net_close(&new);
-	link_open(&old, &there); /* the other one is over */
+	link_open(&old, &there); /* the other one has ended */
 	link_check(&old, &there, BYTES);
 	link_close(&old, &there);
 	net_close(&old);
@@ -77,7 +77,7 @@ static void test_two_copies_talk_to_each_other(struct test_net *net)
 
 /* --- two namespaces of the dynamic linker: also two C libraries --- */
 
-/* The C library there has an environment of its own, which is that of the process's start. */
+/* The C library there has its own environment, that of the start of the process. */
 static void set_apart(void *lib)
 {
 	int (*set)(const char *name, const char *value, int overwrite);
@@ -118,7 +118,7 @@ static void await_apart(struct anynet_net_v8 *table, void *req, const char *what
 	check_int(bytes, BYTES);
 }
 
-/* From the copy in the namespace to ours. */
+/* From the copy in the namespace to the first one. */
 static void send_from_apart(struct anynet_net_v8 *apart, struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a connection");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two releases of the plugin in one job: those that have a wire version in common use the highest such one, the others
- * refuse each other in words on both sides. TEST_ANYNET_WIRE makes another release of a copy of the plugin. */
+/* Two releases of the plugin in one job: with a wire version in common they use the highest such one, otherwise they
+ * refuse each other with the reason on both sides. TEST_ANYNET_WIRE turns a copy of the plugin into another release. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -51,7 +51,7 @@ static void test_releases_with_a_common_version_talk_to_each_other(struct test_n
 	net_close(&this);
 }
 
-/* A connector and an acceptor that cannot talk: both logs say so, and the listener still is one for others. */
+/* A connector and an acceptor without a common version: both logs say so, and the listener accepts other peers. */
 static void refused(struct test_net *from, int oldest, int newest, struct test_net *to,
 		    int to_oldest, int to_newest)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A peer of wire version 7, the first that was released, by its bytes: what 0.1.0 sends was recorded, and no header of
- * the product is used here, so that releases to come have to go on talking to it, or to say that they do not. Both ways.
+ * A peer of wire version 7, the first release, by its bytes: recorded from 0.1.0. No header of the product is used
+ * here, so later releases have to keep talking to it, or say that they do not. Both directions.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,7 +23,7 @@
 enum frame_type { DATA = 1, READY = 3, BYE = 4, ACK = 6 };
 enum frame_flag { WAITS = 2, TAIL = 8 };
 
-/* Zero elsewhere. Names, addresses and process ids are made up; what belongs to a job is filled in. */
+/* Zero elsewhere. Names, addresses and process ids are made up; values of the job are filled in. */
 struct record {
 	size_t offset;
 	const char *bytes;
@@ -81,7 +81,7 @@ static void put(unsigned char *at, int bytes, uint64_t value)
 		at[i] = (unsigned char)(value >> 8 * i);
 }
 
-/* The plugin's end, and the peer's socket. What the peer waits for comes while the plugin is called. */
+/* The plugin's end, and the peer's socket. The plugin is called while the peer waits. */
 struct talk {
 	struct test_net *net;
 	struct link link;
@@ -129,7 +129,7 @@ static void say_frame(const struct talk *talk, int type, int flags, uint32_t seq
 	say(talk, frame, sizeof(frame));
 }
 
-/* The next frame of that type; others in between say nothing that this peer needs. */
+/* The next frame of that type; the peer does not need the others in between. */
 static void hear_frame(struct talk *talk, int type, unsigned char *frame)
 {
 	unsigned char payload[FRAME_BYTES];
@@ -197,7 +197,7 @@ static void test_a_connector_of_version_7_is_accepted(struct test_net *net)
 	check_int(capture_count(CAPTURE_WARN, NULL), 0);
 }
 
-/* Where a peer of version 7 listens. */
+/* The address on which a peer of version 7 listens. */
 static int listen_7(struct sockaddr_in *addr)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

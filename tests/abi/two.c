@@ -23,7 +23,7 @@ struct test_net open_abi(const char *spec, int abi)
 	return one;
 }
 
-/* A file of its own: the dynamic linker knows files by device and inode. */
+/* A copy of the file: the dynamic linker identifies files by device and inode. */
 static void copy_file(const char *from, char *dir, char *path, size_t bytes)
 {
 	struct stat st;

@@ -6,12 +6,12 @@
 #include <support/harness.h>
 #include <support/link.h>
 
-/* The plugin `spec`, or a copy of it which has variables of its own, by the table of this version. It reads the
- * environment now. */
+/* The plugin `spec`, or a copy of it with its own variables, by the table of this version. It reads the environment
+ * now. */
 struct test_net open_abi(const char *spec, int abi);
 struct test_net open_copy(const char *spec, int abi);
 
-/* The listener is one's, the connector the other's. */
+/* The listener belongs to one, the connector to the other. */
 void link_between(struct test_net *from, struct test_net *to, struct link *link);
 
 /* Messages of `bytes` bytes each, checked. */

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Message buffers with guard bytes around them, and patterns to fill and check them with, wherever they
- * are (memory.h). */
+/* Message buffers with guard bytes around them, and patterns to fill and check them, in host or GPU memory
+ * (memory.h). */
 #ifndef TESTS_SUPPORT_BUFFER_H
 #define TESTS_SUPPORT_BUFFER_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define BUFFER_BLANK 0xee /* bytes nobody has written since buffer_alloc or buffer_blank */
+#define BUFFER_BLANK 0xee /* bytes not written since buffer_alloc or buffer_blank */
 
 struct buffer {
-	unsigned char *data; /* for the net; 128-byte aligned */
-	unsigned char *view; /* for the test */
+	unsigned char *data; /* address for the net; 128-byte aligned */
+	unsigned char *view; /* address for the test */
 	size_t bytes;
 	unsigned char *area;
 };
@@ -26,10 +26,10 @@ void pattern_fill(void *data, size_t bytes, uint64_t seed);
 void pattern_check(const void *data, size_t bytes, uint64_t seed);
 size_t pattern_mismatch(const void *data, size_t bytes, uint64_t seed); /* bytes = none */
 
-/* Bytes nobody may have written. */
+/* Bytes that must not be written. */
 void blank_check(const void *data, size_t bytes);
 
-/* A small generator; the same sequence for the same start. */
+/* A small generator; the same sequence for the same seed. */
 uint64_t random_next(uint64_t *state);
 size_t random_below(uint64_t *state, size_t bound);
 

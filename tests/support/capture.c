@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A test that logs more has a message on its data path. */
+/* A test with more lines logs on its data path. */
 #define LINES_MAX 4096
 
-/* Recent NCCLs put prefix and format into 1024 bytes (net-api.md §4.2). */
+/* NCCL formats prefix and text into 1024 bytes (net-api.md §4.2). */
 #define FORMAT_BYTES_MAX 800
 
 #define LEVEL_MAX 5
@@ -27,7 +27,7 @@ static struct captured lines[LINES_MAX];
 static size_t line_count;
 static size_t dropped_count;
 static bool warn_allowed;
-static char unexpected[CAPTURE_LINE_BYTES]; /* first WARN while not allowed */
+static char unexpected[CAPTURE_LINE_BYTES]; /* first WARN that was not allowed */
 static char breach[CAPTURE_LINE_BYTES + 64];
 
 static void note_breach(const char *what, const char *text)
@@ -126,7 +126,7 @@ void capture_forget(void)
 
 void capture_print(void)
 {
-	/* A failing capture_check has the lock. */
+	/* A failing capture_check holds the lock. */
 	bool locked = !pthread_mutex_trylock(&lock);
 	for (size_t i = 0, printed = 0; i < line_count && printed < PRINTED_LINES; i++) {
 		if (lines[i].level > CAPTURE_WARN)

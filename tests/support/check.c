@@ -10,11 +10,11 @@
 
 #define YIELD_NS 1000000u
 #define PAUSE_NS 1000000000u
-#define POLL_MS  500 /* so that a wait for an event is no pause */
+#define POLL_MS  500 /* so that a wait for an event is not counted as a standstill */
 
 static void (*also_report)(void);
 
-/* One write per line: several processes of a test report at once. */
+/* One write per line: several processes of a test print at once. */
 static void say(const char *text)
 {
 	fflush(stdout);
@@ -61,8 +61,8 @@ uint64_t clock_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* A clock that counts PAUSE_NS at most between two calls: a virtual machine may stand still for a minute, and os_now_ms,
- * by which the plugin's own deadlines go, counts that as a second. */
+/* A clock that advances by PAUSE_NS at most between two calls. A virtual machine may stand still for a minute;
+ * os_now_ms, which the plugin's own time-outs use, counts that as a second, too. */
 static uint64_t patience_ns(void)
 {
 	static _Thread_local uint64_t last_ns, skipped_ns;

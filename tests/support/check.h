@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks and deadlines for tests that use threads and processes of their own, where cmocka's
- * asserts cannot be used: a failed check says why on stderr and ends the process with TEST_FAILED.
+ * Checks and deadlines for tests with threads and processes of their own, in which cmocka's asserts cannot be used: a
+ * failed check prints the reason on stderr and ends the process with TEST_FAILED.
  */
 #ifndef TESTS_SUPPORT_CHECK_H
 #define TESTS_SUPPORT_CHECK_H
@@ -23,20 +23,20 @@
 #define TEST_SANITIZED 0
 #endif
 
-/* Bounds on waiting are for hangs, not for speed: sanitizers get several times more. */
+/* Time limits detect hangs, not slowness: sanitizers get several times more. */
 #define TEST_TIME_SCALE (TEST_SANITIZED ? 3 : 1)
 
-/* Long enough for anything that is going to happen at all, on a machine with twenty times more to do than
- * processors; and below the plugin's time-outs of 30 s, which must not be what makes it happen. */
+/* Long enough for everything that happens at all, on a machine with twenty times more load than processors; shorter
+ * than the plugin's time-outs of 30 s, which must not be what makes it happen. */
 #define TEST_PATIENCE_MS 25000
 
 _Noreturn void check_failed(const char *file, int line, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* What else to say when a check fails. */
+/* Printed as well when a check fails. */
 void check_set_report(void (*report)(void));
 
-/* Ends the process: the test cannot run here. */
+/* Ends the process: the test cannot run on this host. */
 _Noreturn void check_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #define check(condition) check_that(condition, "%s", #condition)
@@ -53,7 +53,7 @@ _Noreturn void check_skip(const char *fmt, ...) __attribute__((format(printf, 1,
 		check_that(got_ == wanted_, "%s is %lld, not %lld", #got, got_, wanted_); \
 	} while (0)
 
-/* An NCCL call has to succeed. */
+/* An NCCL call that has to succeed. */
 #define check_ok(call)                                                      \
 	do {                                                                \
 		int result_ = (call);                                       \
@@ -62,21 +62,20 @@ _Noreturn void check_skip(const char *fmt, ...) __attribute__((format(printf, 1,
 
 struct deadline {
 	uint64_t at_ns;
-	const char *what; /* waited for */
+	const char *what; /* what is waited for */
 };
 
 uint64_t clock_ns(void);
 
-/* `ms` is scaled for sanitizers. A second without a call counts as one, and so does a minute. */
+/* `ms` is scaled for sanitizers. A minute without a call counts as one second. */
 struct deadline deadline_in(int ms, const char *what);
 bool deadline_passed(const struct deadline *deadline);
-int deadline_left_ms(const struct deadline *deadline); /* for poll, in a loop: 0 to 500 */
+int deadline_left_ms(const struct deadline *deadline); /* time-out for poll in a loop: 0 to 500 */
 
-/* Lets others run now and then. (Not at each call: on a machine with more to do than processors a yield
- * lasts until everybody had a turn.) */
+/* Yields sometimes. (Not at each call: on a loaded machine a yield lasts until all others have run.) */
 void yield_at_times(void);
 
-/* One turn of a polling loop: fails if the deadline has passed, else yields at times. */
+/* One iteration of a polling loop: fails if the deadline has passed, else yields sometimes. */
 void deadline_turn(const struct deadline *deadline);
 
 #endif

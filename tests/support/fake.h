@@ -5,12 +5,12 @@
 
 #include <fakes/verbs/fake_verbs.h>
 
-/* It obeys, or the test fails. */
+/* Fails the test if the fake refuses the order. */
 void fake_order(const char *script);
 
 struct fake_verbs_counts fake_counts(void);
 
-/* Registered were whole pages, and as long as they were mapped. Nothing, if the fake is not loaded. */
+/* Checks that whole pages were registered, and were mapped meanwhile. Nothing, if the fake is not loaded. */
 void fake_check_memory(void);
 
 #endif

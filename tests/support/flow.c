@@ -5,7 +5,7 @@
 #include <nccl_net/device.h>
 #include <string.h>
 
-/* What a request variable and a size may hold before a call (net-api.md §3.5: stale). */
+/* Possible contents of a request variable and a size before a call (net-api.md §3.5: stale). */
 #define STALE_REQUEST ((void *)(uintptr_t)0xdead0bad0dead0b0)
 #define STALE_SIZE    (-7777)
 #define OPTIONAL      ((void *)1)
@@ -90,7 +90,7 @@ static void check_sizes(const struct transfer *transfer, const int *sizes)
 			   transfer->n);
 }
 
-/* What the net has written to GPU memory is flushed (net-api.md §3.6). True if that is not done yet. */
+/* Flushes data that the net has written to GPU memory (net-api.md §3.6). True while the flush is in progress. */
 static bool flush_begin(struct test_net *net, struct transfer *transfer, int *ret)
 {
 	void *data[FLOW_GROUP_MAX], *mhandles[FLOW_GROUP_MAX];

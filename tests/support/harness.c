@@ -20,7 +20,7 @@
 #include <cmocka.h>
 
 #define CASES_MAX 64
-#define CASE_MS   (4 * TEST_PATIENCE_MS) /* a case that ends by itself ends by then */
+#define CASE_MS   (4 * TEST_PATIENCE_MS) /* time within which a case has to end by itself */
 
 static struct {
 	const char *spec;
@@ -41,7 +41,7 @@ static void set(const char *setting)
 	check_ok(setenv(name, equals + 1, 1));
 }
 
-/* Loopback only, whatever this host has; what is tested shall not depend on the caller's shell. */
+/* Loopback only, whatever this host has; the test must not depend on the caller's shell. */
 static void set_environment(const struct test_case *test)
 {
 	unsetenv("NCCL_NET");
@@ -55,7 +55,7 @@ static void set_environment(const struct test_case *test)
 		set(test->settings[i]);
 }
 
-/* Hundreds of comms need descriptors. */
+/* Hundreds of comms need file descriptors. */
 static void raise_limits(void)
 {
 	struct rlimit limit;
@@ -71,7 +71,7 @@ bool net_is_builtin(const struct test_net *net)
 	return !strncmp(net->spec, "nccl:", 5);
 }
 
-/* "1", or "0+1": the device that these are fused to. */
+/* "1", or "0+1": the devices to fuse. */
 static int device_of(struct test_net *net, const char *text)
 {
 	int indices[8], count = 0, dev;
@@ -132,7 +132,7 @@ void net_close(struct test_net *net)
 	capture_check();
 }
 
-/* cmocka goes on with the next case after a crash, which is the parent's business. */
+/* cmocka would continue with the next case after a crash; the parent handles it. */
 static const int crashes[] = { SIGFPE, SIGILL, SIGSEGV, SIGBUS, SIGSYS };
 #define CRASHES (sizeof(crashes) / sizeof(crashes[0]))
 static struct sigaction before_cmocka[CRASHES];
@@ -163,7 +163,7 @@ _Noreturn static void run_case(const struct test_case *test)
 		test->run(&net);
 		net_close(&net);
 	}
-	if (net_is_builtin(&net)) /* what NCCL leaks is not for our leak checker */
+	if (net_is_builtin(&net)) /* leaks of NCCL are not the subject */
 		_exit(0);
 	exit(0);
 }
@@ -175,11 +175,11 @@ static pid_t fork_case(const struct test_case *test)
 	if (pid)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	setpgid(0, 0); /* so that its peers can be ended with it */
+	setpgid(0, 0); /* so that its peers can be killed with it */
 	run_case(test);
 }
 
-/* cmocka's view of a case. */
+/* The case, as a cmocka test. */
 static void watch_case(void **state)
 {
 	const struct test_case *test = *state;

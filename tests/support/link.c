@@ -10,7 +10,7 @@
 
 #define GUARD_BYTE 0xd7
 
-/* Odd: connect has no alignment to rely on. */
+/* Odd: connect must not rely on alignment. */
 #define COPY_OFFSET (LINK_GUARD_BYTES - 3)
 
 unsigned char *link_handle(struct link *link)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections, in the role of NCCL's service thread (net-api.md §3.2 - §3.4): the handle goes from
- * the listener to the connecting side as a copy, which stays the same buffer at every retry and has
- * no particular alignment; connect and accept are called again until a comm comes out.
+ * Connections, in the role of NCCL's service thread (net-api.md §3.2 - §3.4). The connecting side gets a copy of the
+ * listener's handle, which is the same buffer at every retry and has no particular alignment. connect and accept are
+ * called again until they return a comm.
  */
 #ifndef TESTS_SUPPORT_LINK_H
 #define TESTS_SUPPORT_LINK_H
@@ -17,18 +17,18 @@ struct link {
 	void *listener, *send, *recv;
 };
 
-/* Opens the listener; nothing is connected yet. The other end's copy is in place, too. */
+/* Opens the listener; nothing is connected yet. The copy for the other end exists, too. */
 void link_listen(struct test_net *net, struct link *link);
 
-/* What listen wrote, and the copy connect works on. */
+/* The handle that listen wrote, and the copy that connect uses. */
 unsigned char *link_handle(struct link *link);
 unsigned char *link_copy(struct link *link);
 
-/* One attempt each; true once there is a comm. accept closes the listener then, as NCCL does. */
+/* One attempt each; true once there is a comm. accept then closes the listener, as NCCL does. */
 bool link_connect_step(struct test_net *net, struct link *link);
 bool link_accept_step(struct test_net *net, struct link *link);
 
-/* Both ends on this thread, alternating; link_finish goes on from wherever they are. */
+/* Both ends in this thread, alternating; link_finish continues from any state. */
 void link_open(struct test_net *net, struct link *link);
 void link_finish(struct test_net *net, struct link *link);
 
@@ -36,18 +36,18 @@ void link_finish(struct test_net *net, struct link *link);
 void link_open_sends(struct test_net *net, struct link *links, size_t count, int fd);
 void link_open_recvs(struct test_net *net, struct link *links, size_t count, int fd);
 
-/* One message, both ends on this thread; the size received. */
+/* One message, both ends in this thread; returns the received size. */
 size_t link_exchange(struct test_net *net, struct link *link, void *from, size_t from_bytes,
 		     void *to, size_t to_bytes);
 
-/* A message of `bytes` bytes crosses it unharmed, both ends on this thread. */
+/* A message of `bytes` bytes, checked, both ends in this thread. */
 void link_check(struct test_net *net, struct link *link, size_t bytes);
 
-/* … in host memory, whatever TEST_MEMORY is. A receiver that may want GPU memory takes copies of small messages only
- * from then on, until its first receive of that. */
+/* … in host memory, whatever TEST_MEMORY is. A receiver that may use GPU memory takes copies of small messages only
+ * after this, until its first receive in GPU memory. */
 void link_check_host(struct test_net *net, struct link *link, size_t bytes);
 
-/* Whatever is open of it. */
+/* Closes what is open of it. */
 void link_close(struct test_net *net, struct link *link);
 
 #endif

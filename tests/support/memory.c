@@ -12,7 +12,7 @@
 #define ALIGN_BYTES 128
 #define PAGE_BYTES  4096u
 
-/* What a GPU's pool may consist of, for the life of the process. */
+/* Maximum size of a GPU's pool, which is never freed. */
 #define POOL_STREAMS 2
 #define POOL_PINNED  1
 
@@ -37,7 +37,7 @@ static struct {
 	CUcontext context;
 	LIST_HEAD(, allocation) allocations;
 	LIST_HEAD(, registration) registrations;
-	unsigned turn; /* of the ways to register */
+	unsigned turn; /* rotates over the ways to register */
 	int nets, gpus;
 	bool allow_misuse;
 } cuda = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -51,7 +51,7 @@ bool memory_is_cuda(void)
 	return wanted && *wanted;
 }
 
-/* With the lock. */
+/* The caller holds the lock. */
 static void open_cuda(void)
 {
 	const char *file = getenv("ANYNET_CUDA_LIB");
@@ -79,7 +79,7 @@ void memory_choose_gpu(int ordinal)
 	cuda.gpus++;
 }
 
-/* For the tests' own calls. */
+/* For the test's own calls. */
 static int enter(void)
 {
 	int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -149,7 +149,7 @@ void *memory_alloc(size_t bytes)
 	return made->data;
 }
 
-/* With the lock; NULL = not a GPU's. */
+/* The caller holds the lock; NULL = not GPU memory. */
 static struct allocation *allocation_of(const void *memory)
 {
 	struct allocation *found;
@@ -182,7 +182,7 @@ void *memory_view(const void *memory, size_t bytes)
 	return view;
 }
 
-/* Takes the registrations of a comm, or of an allocation, off the list, and ends them. */
+/* Removes the registrations of a comm, or of an allocation, from the list, and deregisters them. */
 static void end_registrations(const struct allocation *allocation, const void *comm)
 {
 	struct registration *each;
@@ -202,7 +202,7 @@ static void end_registrations(const struct allocation *allocation, const void *c
 	}
 }
 
-/* False: it is not a GPU's. */
+/* False: it is not GPU memory. */
 static bool let_go(const void *memory)
 {
 	struct allocation *found;
@@ -238,7 +238,7 @@ void memory_free(void *memory)
 	leave(mode);
 }
 
-/* Of the whole pages around it, as NCCL does, and closed when it is registered. */
+/* The dma-buf of the whole pages around it, as NCCL exports it; closed after the registration. */
 static int reg_dmabuf(struct test_net *net, void *comm, void *data, size_t bytes, void **mhandle)
 {
 	CUdeviceptr first = (CUdeviceptr)data / PAGE_BYTES * PAGE_BYTES;

@@ -7,7 +7,7 @@
 
 #define ABI_OLDEST 5
 
-/* From 2.12 on; older ones know no table of ours. */
+/* From 2.12 on; older releases know none of the exported tables. */
 static const int codes[] = { 21212, 21806, 21904, 22304, 22501, 22707, 22803, 22809, 23007 };
 
 bool nccl_release(size_t index, struct nccl_release *release)
@@ -52,7 +52,7 @@ static struct driver_net *load(const struct nccl_release *release, const char *s
 	return NULL;
 }
 
-/* A native table's name is read when it is needed; a shim has kept the pointer. */
+/* The name of a native table is read when it is needed; a shim keeps the pointer. */
 static const char *current_name(const struct nccl_release *release, struct driver_net *driver,
 				const char *kept)
 {

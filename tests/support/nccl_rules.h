@@ -12,20 +12,20 @@
 struct nccl_release {
 	char version[16];
 	const struct release_range *range;
-	int abi_newest, abi_oldest; /* tables it looks for, newest first; of those we know */
+	int abi_newest, abi_oldest; /* known tables that it looks for, newest first */
 	bool filters_before_init;
-	int only_abi; /* the one table that the plugin is taken to have; 0 = as it is */
+	int only_abi; /* the only table that the plugin is treated as having; 0 = as it is */
 };
 
-/* Releases of each behaviour, oldest first; false: there are no more. */
+/* Releases with different behaviour, oldest first; false: no more. */
 bool nccl_release(size_t index, struct nccl_release *release);
 
-/* What came of offering a plugin to a release. */
+/* Result of offering a plugin to a release. */
 struct nccl_choice {
-	struct driver_net *driver; /* loaded; NULL = no table the release knows */
+	struct driver_net *driver; /* table used; NULL = the release knows none */
 	void *ctx;
 	int device_count;
-	const char *name;    /* under which NCCL knows it */
+	const char *name;    /* name by which NCCL knows it */
 	const char *refused; /* why it is not used; NULL = it is */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A library with net tables v5, v8 and v10 that write down what they are called with, for
- * test_driver.c. What they do not have to look at is not there: those entries are NULL. */
+/* A library with net tables v5, v8 and v10 that record their calls, for test_driver.c. Entries that it does not need
+ * are NULL. */
 #include "recorder_net.h"
 
 #include <nccl_net/abi/net_v10.h>
@@ -47,7 +47,7 @@ static enum anynet_nccl_result get_properties_v8(int dev, struct anynet_net_prop
 	return ANYNET_NCCL_SUCCESS;
 }
 
-/* Leaves out what follows max_recvs. */
+/* Does not write the members after max_recvs. */
 static enum anynet_nccl_result get_properties_v10(int dev, struct anynet_net_props_v9 *props)
 {
 	(void)dev;

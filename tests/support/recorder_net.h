@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What recorder_net.c saw; its symbol `recorder` is one of these. */
+/* Records of recorder_net.c; its symbol `recorder` is one of these. */
 #ifndef TESTS_SUPPORT_RECORDER_NET_H
 #define TESTS_SUPPORT_RECORDER_NET_H
 

@@ -21,7 +21,7 @@ struct direction {
 
 struct relay {
 	pthread_t thread;
-	pthread_mutex_t lock; /* of all below */
+	pthread_mutex_t lock; /* protects all below */
 	struct target target;
 	int listener, wake[2];
 	size_t count;
@@ -57,7 +57,7 @@ static void pass_on(struct direction *direction)
 		keep = (size_t)n;
 	memcpy(direction->bytes + direction->kept, data, keep);
 	direction->kept += keep;
-	/* Blocks at times; but nobody waits for anybody through us for ever. */
+	/* May block, but no one waits for another side through the relay without limit. */
 	for (ssize_t sent = 0; sent < n;) {
 		ssize_t one = send(direction->to, data + sent, (size_t)(n - sent), MSG_NOSIGNAL);
 		if (one < 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An eavesdropper between connector and listener: a thread that passes on what both say and keeps the
- * beginning of it. */
+/* An eavesdropper between connector and listener: a thread that forwards both directions and keeps the beginning of
+ * each. */
 #ifndef TESTS_SUPPORT_RELAY_H
 #define TESTS_SUPPORT_RELAY_H
 
@@ -9,7 +9,7 @@
 #define RELAY_CONNECTIONS_MAX 16
 #define RELAY_HELLOS_MAX      2 /* kept of each direction: a hello and a response, or their answers */
 
-/* What one connection has begun with; complete messages only count. */
+/* The first messages of a connection; only complete ones count. */
 struct relay_record {
 	struct anynet_wire_hello said[RELAY_HELLOS_MAX], heard[RELAY_HELLOS_MAX];
 	size_t said_count, heard_count;
@@ -17,13 +17,13 @@ struct relay_record {
 
 struct relay;
 
-/* Make the copy of link's handle that connect will use lead through a new relay. */
+/* Redirects link's copy of the handle, which connect will use, to a new relay. */
 struct relay *relay_start(struct link *link);
 
-/* Connections so far, each with all that it is going to have: call it when the comm stands. */
+/* Number of connections so far, each recorded completely: call it when the comm is established. */
 size_t relay_records(struct relay *relay, struct relay_record records[RELAY_CONNECTIONS_MAX]);
 
-/* Ends all that go through it. */
+/* Closes all connections through it. */
 void relay_stop(struct relay *relay);
 
 #endif

@@ -16,7 +16,7 @@ uint64_t stream_seed(uint64_t number)
 	return number * 77 + 5;
 }
 
-/* One buffer for each size; as the window is one message of each, none is used twice at a time. */
+/* One buffer for each size: the window has one message of each, so none is used twice at a time. */
 static void fill_next(struct flow *flow, size_t index)
 {
 	(void)flow;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A verified stream over one comm of an IB device on the fake libibverbs: messages of several sizes, each with
- * bytes of its own, which go by queue pairs or over TCP.
+ * A verified stream over one comm of an IB device on the fake libibverbs: messages of several sizes with distinct
+ * contents, over queue pairs or TCP.
  */
 #ifndef TESTS_SUPPORT_STREAM_H
 #define TESTS_SUPPORT_STREAM_H
@@ -23,22 +23,22 @@ extern struct stream {
 	struct transfer sends[STREAM_MESSAGES], recvs[STREAM_MESSAGES];
 	struct flow flows[2];
 	uint64_t sent, received;
-	int tags; /* in turns; 1 from stream_open on */
+	int tags; /* used in rotation; the first from stream_open on */
 } stream;
 
 uint64_t stream_seed(uint64_t number);
 
 void stream_open(struct test_net *net);
 
-/* All messages once more; `midway` (or NULL) is called when a third of them have come. */
+/* Sends all messages once more; `midway` (or NULL) is called after a third of them. */
 void stream_run(struct test_net *net, void (*midway)(void));
 void stream_close(struct test_net *net);
 
-/* Work requests posted since `before`: does the stream go through queue pairs? */
+/* Work requests posted since `before`: does the stream use queue pairs? */
 bool stream_by_verbs(const struct fake_verbs_counts *before);
 uint64_t stream_bytes_by_verbs(const struct fake_verbs_counts *before);
 
-/* Run it again until it does: a queue pair may have been proved in vain, and is tried again. */
+/* Repeats until it does: the proof of a queue pair may fail, and is tried again. */
 void stream_check_by_verbs(struct test_net *net);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver itself: which table it takes, how it calls old ones, and what it says when it cannot.
- * Its argument is the library made of recorder_net.c. */
+/* The driver: which table it uses, how it calls old ones, and its errors. Its argument is the library of
+ * recorder_net.c. */
 #include "recorder_net.h"
 
 #include <dlfcn.h>
@@ -30,7 +30,7 @@ static struct driver_net *open_recorder(int abi)
 		fail_msg("%s", err);
 	void *lib = dlopen(recorder_file, RTLD_NOW | RTLD_LOCAL);
 	seen = dlsym(lib, "recorder");
-	dlclose(lib); /* the driver holds it */
+	dlclose(lib); /* the driver keeps it open */
 	assert_non_null(seen);
 	memset(seen, 0, sizeof(*seen));
 	return net;
@@ -221,7 +221,7 @@ static void test_properties_are_completed_like_the_shims_do(void **state)
 	driver_close(net);
 }
 
-/* A plugin that leaves fields out shall be caught by the conformance suite. */
+/* The conformance suite has to detect a plugin that does not write all fields. */
 static void test_properties_left_out_are_recognisable(void **state)
 {
 	(void)state;
