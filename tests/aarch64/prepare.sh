@@ -17,7 +17,7 @@ command -v apt-get >/dev/null || {
 rm -rf "$root"
 mkdir -p "$root/apt/lists/partial" "$root/apt/archives/partial"
 touch "$root/apt/status"
-# Lists of its own: this system's apt is left as it is.
+# Separate lists: apt of this system is not changed.
 cat >"$root/apt/conf" <<END
 APT::Architecture "arm64";
 APT::Architectures { "arm64"; };

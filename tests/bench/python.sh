@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Plays Python to bench/real/run.sh: has every module, trains nothing, logs what NCCL would. Usage as
-# python3's; FAKE_PYTHON=differs|silent|fails|elsewhere|both goes wrong in one way.
+# A stand-in for Python for bench/real/run.sh: has every module, trains nothing, logs what NCCL would log. Usage like
+# python3; FAKE_PYTHON=differs|silent|fails|elsewhere|both makes one error.
 [ "$1" != -c ] || exit 0
 how=${FAKE_PYTHON:-}
 net=anynet

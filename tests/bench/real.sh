@@ -30,7 +30,7 @@ measure)
 		-t all_reduce --csv "$out/csv"
 	said '^# NET/Socket carried all 4 channel ends of 2 ranks'
 	said '^ +all_reduce +1024 \| .* time +[0-9.]+ busbw +[0-9.]+$'
-	# A size that one net has no memory for.
+	# A size for which one net has no memory.
 	expect 0 "all results are right" bench -N "$plugin" -N "FAKE_CUDA_FREE=40000000 $plugin" -b 8M -e 16M -f 2 -n 1 -t broadcast
 	said '^ +broadcast +8388608 \| .* time +[0-9.]+ busbw +[0-9.]+$'
 	said '^ +broadcast +16777216 \| +[0-9.]+ +[0-9.]+ \| +- +-$'
@@ -58,17 +58,17 @@ cut)
 	expect 0 "all results are right" bench -N "$plugin" -r 2 -b 4K -e 1M -n 60 -t all_reduce,alltoall \
 		--cut 5
 	said '^# [1-9][0-9]* connections of the plugin were shut meanwhile'
-	# Without recovery the first one is the end.
+	# Without recovery the first fault ends it.
 	expect 1 "NCCL has an asynchronous error: remote process exited" bench \
 		-N "ANYNET_RECOVERY_TIMEOUT=0 $plugin" -b 1M -e 1M -n 1000 -t all_reduce --cut 5
 	expect 1 "--cut needs ANYNET_PORT_RANGE" bench -N "ANYNET_PORT_RANGE=auto $plugin" -e 64 --cut 5
 	;;
 wrong)
-	# The warm-up and the two that are timed come before the one that is checked.
+	# The warm-up and the two timed ones come before the checked one.
 	FAKE_NCCL_WRONG=4 expect 2 "WRONG RESULTS" bench -N "$plugin" -e 64 -b 64 -t all_reduce
 	said ' 1$'
 	FAKE_NCCL_WRONG=1 expect 2 "groups: 1 elements are wrong" bench -N "$plugin" -t groups
-	# Behind a message of one byte, and in one of more.
+	# After a message of one byte, and in a larger one.
 	for message in 1 4; do
 		FAKE_NCCL_WRONG=$message expect 2 "registered: 1 elements are wrong" bench -N "$plugin" -t registered
 	done
@@ -111,7 +111,7 @@ errors)
 	expect 1 "at most 4 nets" bench -N a -N a -N a -N a -N a
 	;;
 dry)
-	# Nor built: other tests use the build at the same time.
+	# Not built either: other tests use the build at the same time.
 	run=$source/bench/real/run.sh
 	expect 0 "# that is the plan; nothing was run" "$run" --dry-run --no-build --out "$out/results" "$build"
 	for ranks in 2 4 8; do
@@ -132,7 +132,7 @@ dry)
 	fi
 	;;
 script)
-	# The whole of it, over the fake NCCL and a Python that only plays.
+	# All of it, over the fake NCCL and the stand-in for Python.
 	run() {
 		"$source/bench/real/run.sh" --short --no-build --nccl "$fake" --cudart "$fake" --out "$out/results" \
 			--python "$source/tests/bench/python.sh" "$@" "$build"

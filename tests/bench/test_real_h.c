@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Our declarations of NCCL's and CUDA's calls against the headers that are installed here: the types of
- * every call, whose places ours have, and the constants. All at compile time. */
+/* Declarations of NCCL's and CUDA's functions in bench/real against the headers that are installed here: the types of
+ * every call, and the constants. All at compile time. */
 #include <assert.h>
 #include <stdio.h>
 
@@ -12,7 +12,7 @@
 #define CALL(name, result, ...)                                                            \
 	static_assert(__builtin_types_compatible_p(__typeof__(name), result(__VA_ARGS__)), \
 		      #name " has other arguments")
-/* What we pass as an int or a pointer is of that size. */
+/* Parameters that are declared as int or pointer have that size. */
 #define LIKE(type, ours)   static_assert(sizeof(type) == sizeof(ours), #type " has another size")
 #define SAME(ours, theirs) static_assert((int)(ours) == (int)(theirs), #theirs)
 

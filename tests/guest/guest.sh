@@ -43,7 +43,7 @@ while [ $# -gt 0 ]; do
 done
 [ $# -gt 0 ] || usage
 
-# An emulated machine takes minutes of both processors.
+# An emulated machine keeps both processors busy for minutes.
 if [ -n "${offline[*]}" ] && [ "${ANYNET_GUEST:-}" = 0 ]; then
 	echo "SKIP guest: ANYNET_GUEST=0 is in the environment"
 	exit 77
@@ -55,7 +55,7 @@ cache=$("$here/prepare.sh" "${offline[@]}") || {
 run=$(mktemp -d)
 trap 'rm -rf "$run"' EXIT
 
-# What the guest is told, in a directory that it can write to as well.
+# Input of the guest, in a directory that it can write to as well.
 tell() {
 	cp "$here/start.sh" "$run/shared/"
 	echo "$cache/kernel/lib/modules" >"$run/shared/modules"
@@ -72,7 +72,7 @@ share() {
 	echo -device "virtio-9p-pci,fsdev=$1,mount_tag=$1"
 }
 
-# KVM only on a processor that says it can: some hosts offer a /dev/kvm that emulates, and not enough.
+# KVM only if the processor supports it: some hosts offer a /dev/kvm that emulates, and not enough.
 accelerator() {
 	if [ -w /dev/kvm ] && grep -qwE 'vmx|svm' /proc/cpuinfo; then
 		echo -accel kvm
@@ -80,7 +80,7 @@ accelerator() {
 	echo -accel tcg,thread=multi,tb-size=256
 }
 
-# The guest must not outlive this script, however that ends: the kernel sees to it.
+# The kernel ends the guest with this script, however that ends.
 boot() {
 	local quiet="quiet loglevel=3"
 	[ -z "$verbose" ] || quiet=loglevel=6
@@ -100,7 +100,7 @@ boot() {
 		</dev/null >&3 2>"$run/qemu"
 }
 
-# The guest kernel's own complaints, after a run that worked otherwise.
+# Errors of the guest kernel, after a run that worked otherwise.
 complaints() {
 	grep -E -A 12 'BUG:|Oops|WARNING:' "$run/shared/dmesg" >"$run/complaints" || return 0
 	echo "guest: its kernel complained:" >&2
@@ -111,7 +111,7 @@ mkdir "$run/shared"
 tell "$@"
 began=$EPOCHREALTIME
 status=0
-exec 3> >(exec cat) # a pipe, which qemu can open as a file, whatever our output is
+exec 3> >(exec cat) # a pipe, which qemu can open as a file, whatever the output of this script is
 reader=$!
 boot || status=$?
 exec 3>&-

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A verified stream each way between two jobs, on RoCE devices of the kernel's software RDMA that
- * rxe.sh has made, while wires are pulled:
- *
- *   guest_ib NET SCENARIO [SETTING=VALUE …]
- *
- * Job 0 has rxe0 and rxe2, job 1 rxe1 and rxe3; wires 0 and 1 join them, wire 2 has no device. Prints
- * figures; the plugin's lines go to stderr. Fails if a byte is wrong, if something is not done in time,
- * or if data does not go the way it should.
+ * A verified stream each way between two jobs, on RoCE devices of the kernel's software RDMA made by rxe.sh, while
+ * wires are cut:    guest_ib NET SCENARIO [SETTING=VALUE …]  Job 0 has rxe0 and rxe2, job 1 rxe1 and rxe3; wires 0 and
+ * 1 join them, wire 2 has no device. Prints figures; the plugin's log goes to stderr. Fails if a byte is wrong, if
+ * something is not done in time, or if data uses the wrong path.
  */
 #include <faults/duo.h>
 #include <inttypes.h>
@@ -18,10 +14,10 @@
 
 #define NEWEST_ABI 12
 #define TEXT_BYTES 200
-#define BYTES      16384 /* of a message: the emulated processors move some MB/s */
-#define BY_VERBS   300   /* packets of a device, which nothing but the stream can have sent */
-#define BY_TCP     100   /* messages of each stream: by queue pairs one is several packets */
-#define WAY_MS     60000 /* for data to go the way it should */
+#define BYTES      16384 /* message size: the emulated processors transfer some MB/s */
+#define BY_VERBS   300   /* packets of a device, more than anything but the stream sends */
+#define BY_TCP     100   /* messages of each stream: over queue pairs each is several packets */
+#define WAY_MS     60000 /* time for data to use the expected path */
 
 static uint64_t packets(const char *device)
 {
@@ -51,7 +47,7 @@ static void wire(int number, const char *state)
 	check_that(!system(command), "%s", command);
 }
 
-/* Now, until the device sends what the jobs do. */
+/* Waits until the device carries the jobs' data. */
 static void await_device(struct duo *duo, const char *device)
 {
 	struct deadline deadline = deadline_in(WAY_MS, "data to go through a device");
@@ -72,8 +68,8 @@ static void check_not_by_verbs(struct duo *duo)
 	check_that(packets_of_all() - before < messages, "data goes through queue pairs");
 }
 
-/* A pulled wire: the stall is what the oldest request has waited at most. The kernel may take its time
- * over the command, in which packets are lost and nothing is told. */
+/* Cuts a wire: the stall is the longest wait of the oldest request. The kernel may be slow to run the command;
+ * meanwhile packets are lost without a report. */
 static double stall_ms(struct duo *duo, int number)
 {
 	uint64_t before;
@@ -138,7 +134,7 @@ static void lossy(struct duo *duo)
 	await_device(duo, "rxe0");
 }
 
-/* One of them has no verbs: both say so. */
+/* One of them has no verbs: both log it. */
 static void masked(struct duo *duo)
 {
 	check_not_by_verbs(duo);

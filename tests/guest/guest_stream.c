@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A verified stream each way between two jobs in network namespaces that exist already, as
- * ip-netns(8) makes them:
- *
- *   guest_stream NET SECONDS REST BYTES NETNS NETNS IFNAME [SETTING=VALUE …]
- *
- * The streams run for SECONDS, rest for REST seconds while receives wait, and go on. BYTES is the
- * size of a message; 0 = mixed sizes up to 4 MiB. Prints what was moved; the plugin's lines go to
- * stderr. Fails if a byte is wrong, if something is not done in time, if the plugin warns, or if it
- * dials again in the rest: a peer that is well must not be taken for dead, however bad the way to it
- * is. One connection in four may be replaced then: where there is another path two heartbeats lost in
- * a row are reason enough to use it.
+ * A verified stream each way between two jobs in existing network namespaces, as made by ip-netns(8):    guest_stream
+ * NET SECONDS REST BYTES NETNS NETNS IFNAME [SETTING=VALUE …]  The streams run for SECONDS, pause for REST seconds
+ * while receives wait, and continue. BYTES is the message size; 0 = mixed sizes up to 4 MiB. Prints the transferred
+ * data; the plugin's log goes to stderr. Fails if a byte is wrong, if something is not done in time, if the plugin
+ * warns, or if it dials again during the pause: a live peer must not be taken for dead, however bad the path. One
+ * connection in four may be replaced then: if there is another path, two lost heartbeats in a row are a reason to use
+ * it.
  */
 #include <errno.h>
 #include <faults/duo.h>
@@ -25,9 +21,9 @@
 #define PATH_BYTES  128
 #define LINE_BYTES  512
 #define RESTING     4     /* receives that wait meanwhile */
-#define REPLACED    4     /* of so many connections one may be replaced meanwhile */
-#define AWAKE       8     /* messages that must come after a rest … */
-#define AWAKE_MS    60000 /* … some time */
+#define REPLACED    4     /* of this many connections one may be replaced meanwhile */
+#define AWAKE       8     /* messages that must arrive after a pause … */
+#define AWAKE_MS    60000 /* … within this time */
 
 enum {
 	SELF,
@@ -71,10 +67,10 @@ static struct job_plan plan_of(int argc, char **argv)
 }
 
 struct connections {
-	long dialled, standing; /* as both ends count them, together */
+	long dialled, standing; /* counted by both ends, summed */
 };
 
-/* Those of the jobs: nobody else is in their namespaces. */
+/* Sockets of the jobs: their namespaces have no others. */
 static struct connections connections_of(const struct duo *duo)
 {
 	struct connections sum = { 0, 0 };
@@ -97,8 +93,7 @@ static struct connections connections_of(const struct duo *duo)
 	return sum;
 }
 
-/* Nothing is sent, and both wait for the other: all there is to tell that it lives are signs of
- * life. */
+/* Nothing is sent, and both wait for the other: only heartbeats show that the peer lives. */
 static void rest(struct duo *duo, int ms)
 {
 	atomic_store(&duo->shared->ahead, RESTING);

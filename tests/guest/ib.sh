@@ -18,17 +18,17 @@ shift
 # shellcheck source=tests/guest/rxe.sh
 . tests/guest/rxe.sh
 rxe_make 3 2
-# By which the queue pairs' packets are told from those of TCP.
+# Counts the packets of queue pairs, not those of TCP.
 packets() {
 	cat /sys/class/infiniband/rxe*/ports/1/hw_counters/sent_pkts | awk '{ n += $1 } END { print n }'
 }
 
-# Messages by which the connection manager asks for connections.
+# Connection requests of the RDMA connection manager.
 requests() {
 	cat /sys/class/infiniband/rxe*/ports/1/cm_tx_msgs/req | awk '{ n += $1 } END { print n }'
 }
 
-# Soft-RoCE takes 7 retries for ever.
+# Soft-RoCE treats 7 retries as infinite.
 always=(NCCL_IB_RETRY_CNT=6 NCCL_IB_TIMEOUT=14)
 
 conformance() {
@@ -50,7 +50,7 @@ scenario() {
 	esac
 }
 
-# same_verdict SCENARIO WHAT: of both comms both ends say why, in the same words.
+# same_verdict SCENARIO WHAT: both ends of both comms log the same reason.
 same_verdict() {
 	local verdicts
 	verdicts=$(sed -n "s/.*: $2: //p" /run/ib.log | sort | uniq -c)

@@ -26,7 +26,7 @@ share() {
 		stop "cannot mount the host's $1"
 }
 
-# cache=loose: the host's files are taken not to change while the guest runs.
+# cache=loose: the host's files are assumed not to change while the guest runs.
 share root /host ro,cache=loose
 $b mount -t tmpfs -o size=75% tmpfs /writes
 $b mkdir /writes/upper /writes/work

@@ -6,9 +6,9 @@
 
 # links_make NAME N: a new pair with N wires
 #
-# Packets leave one by one, not in bundles of up to 64 KiB: one that is lost is then as long as it is
-# on a real wire. The ends know each other's address: a damaged answer to an ARP request would send
-# all that follows to nobody. What TCP has learnt of a wire is forgotten with the connection.
+# Packets are sent one by one, not in bundles of up to 64 KiB: a lost packet is then as large as on a real wire.
+# The ends know each other's address, because a damaged answer to an ARP request would misdirect all that follows.
+# TCP metrics of a wire are not kept after the connection.
 links_make() {
 	local i end mac=02:00:00:00
 	{
@@ -30,7 +30,7 @@ links_make() {
 	links_await_up "$1-a" "$2" && links_await_up "$1-b" "$2"
 }
 
-# The kernel takes a moment to notice that there is a carrier.
+# The kernel notices the carrier after a moment.
 links_await_up() {
 	local tries
 	for ((tries = 0; tries < 500; tries++)); do
@@ -41,9 +41,9 @@ links_await_up() {
 	return 1
 }
 
-# links_netem NAME N ARGUMENT…: from now on each of the N wires treats packets so, in either
-# direction. There is room for all that delays can hold back: nothing is lost that was not meant to
-# be. netem keeps what it is not told anew, so it has to go in between.
+# links_netem NAME N ARGUMENT…: from now on netem treats the packets of the N wires like this, in both directions.
+# Its queue holds everything that is delayed, so that only intended losses occur. netem keeps parameters that
+# are not set again, so it is removed in between.
 links_netem() {
 	local ns i
 	for ns in "$1-a" "$1-b"; do
@@ -54,9 +54,8 @@ links_netem() {
 	done
 }
 
-# links_counters NAME: what the kernel has counted in both namespaces together, a line "NAME VALUE"
-# for all of /proc/net/snmp and netstat under nstat's names (TcpInCsumErrors, TcpExtTCPOFOQueue …),
-# and Dropped by the wires since links_netem
+# links_counters NAME: counters of both namespaces together, a line "NAME VALUE" for everything in /proc/net/snmp and
+# netstat under nstat's names (TcpInCsumErrors, TcpExtTCPOFOQueue …), and Dropped by the wires since links_netem
 links_counters() {
 	local ns
 	for ns in "$1-a" "$1-b"; do

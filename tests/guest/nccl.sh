@@ -25,7 +25,7 @@ bench() {
 		--logs /run --limit 100 -N "ANYNET_TRANSPORT=auto $build/libnccl-net.so" "$@" >/run/said 2>&1
 }
 
-# As nccl.sh has it. Soft-RoCE takes 7 retries for ever.
+# As in nccl.sh. Soft-RoCE treats 7 retries as infinite.
 export NCCL_ALGO=Ring NCCL_PROTO=LL,Simple LD_LIBRARY_PATH=$libs
 export NCCL_IB_HCA=rxe NCCL_SOCKET_IFNAME=eth NCCL_IB_RETRY_CNT=6 NCCL_IB_TIMEOUT=14
 
@@ -42,7 +42,7 @@ before=$(packets) status=0
 bench -e 256K -f 32 -n 3 -t all_reduce,all_gather,reduce_scatter,broadcast,alltoall,sendrecv,groups || status=$?
 judge collectives "$status" $(($(packets) - before))
 
-# Both ends of the wire lose their carrier in mid-transfer; TCP has none of it, for it is this host's own.
+# Both ends of the wire lose their carrier during a transfer. TCP does not, because it stays within this host.
 before=$(packets) status=0
 bench -b 64K -e 64K -n 3000 -t all_reduce &
 while [ $(($(packets) - before)) -lt 500 ]; do

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# What netem.sh prints of one run, and whether it was good (exit 0). Its input is two files of
-# links_counters', from before and after.
-# Variables: name, streams, summary (what guest_stream printed) and status (its exit), witnesses (the
-# counters that must not be zero, with commas, or "-").
+# Prints and judges one run of netem.sh (exit 0 = good). Its input is two outputs of links_counters, before and after.
+# Variables: name, streams, summary (output of guest_stream) and status (its exit status), witnesses (the counters that
+# must not be zero, with commas, or "-").
 
 FILENAME == ARGV[1] { before[$1] = $1 == "Dropped" ? 0 : $2; next }
 { counted[$1] = $2 - before[$1] }

@@ -18,8 +18,8 @@ cd "$(dirname "$0")/../.."
 build=${1:?usage: tests/guest/netem.sh BUILD_DIR [CASE...]}
 shift
 seconds=5
-rest=12     # longer than the peer may be silent
-silence=10s # many times what TCP needs here to get a packet through, even at a loss of 5 %
+rest=12     # longer than a peer may be silent
+silence=10s # many times what TCP needs here to deliver a packet, even with 5 % loss
 
 # Name; bytes of a message (4000 are copied, 65536 are one frame, 300000 are three where there are four
 # streams); the counters that must not be zero, with commas; seconds of rest; how the wires treat packets.
@@ -38,7 +38,7 @@ cases() {
 	END
 }
 
-# stream STREAMS WIRES CASE BYTES WITNESSES REST NETEM…: one run. Prints its lines, and the plugin's if
+# stream STREAMS WIRES CASE BYTES WITNESSES REST NETEM…: one run. Prints its lines, and the plugin's log if
 # it fails.
 stream() {
 	local streams=$1 wires=$2 pair=streams$1 run=/run/streams$1 summary status=0
@@ -71,7 +71,7 @@ for pair in "streams1 1" "streams4 2"; do
 	links_make $pair
 	links_counters "${pair% *}" >"/run/${pair% *}.before"
 done
-# Both runs of a case at once: what they wait for is the network.
+# Both runs of a case at once: they wait for the network.
 failed=0
 while read -r name bytes witnesses pause netem; do
 	wanted "$name" "$@" || continue

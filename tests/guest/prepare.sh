@@ -17,7 +17,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 cache=${ANYNET_GUEST_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/anynet-guest}
 offline=''
 
-# In the order they are loaded, with what they depend on: the disk is the host's file system by 9p
+# In loading order, with their dependencies: the disk is the host's file system by 9p
 # over virtio, writes go to memory (overlay), output leaves by a virtio port. All other modules are
 # loaded from the package's tree once the root is there.
 boot_modules="virtio_pci virtio_console 9pnet_virtio 9p overlay"
@@ -76,9 +76,9 @@ number() {
 	od -An -v -t "u$2" -j "$1" -N "$2" "$3" | tr -d ' '
 }
 
-# unpack_kernel VMLINUZ: the ELF file in it, so that the emulated processor need not decompress it.
-# The header tells where it is (Documentation/arch/x86/boot.rst: setup_sects, payload_offset,
-# payload_length); behind the compressed data the length has 4 bytes for the size.
+# unpack_kernel VMLINUZ: extracts the ELF file, so that the emulated processor need not decompress it.
+# The header has its place (Documentation/arch/x86/boot.rst: setup_sects, payload_offset,
+# payload_length); the 4 bytes behind the compressed data hold the size.
 unpack_kernel() {
 	local offset length
 	offset=$((($(number 0x1f1 1 "$1") + 1) * 512 + $(number 0x248 4 "$1")))
@@ -92,7 +92,7 @@ unpack_kernel() {
 		"${@:2}"
 }
 
-# The kernel and all its modules, in $cache/kernel. `release` is the kernel's name for itself.
+# The kernel and all its modules, in $cache/kernel. `release` is its version string.
 make_kernel() {
 	local new=${cache:?}/kernel.new vmlinuz release
 	[ ! -e "$cache/kernel/release" ] || return 0
@@ -114,8 +114,8 @@ make_kernel() {
 	mv "$new" "$cache/kernel"
 }
 
-# Paths of the boot modules and of what they need, in loading order. Those that the kernel has built
-# in have none.
+# Paths of the boot modules and their dependencies, in loading order. Modules that are built into the kernel have
+# none.
 module_files() {
 	local module
 	for module in $boot_modules; do
@@ -123,7 +123,7 @@ module_files() {
 	done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }'
 }
 
-# decompress FILE: on standard output, whatever it is compressed with
+# decompress FILE: to standard output, whatever the format
 decompress() {
 	case $1 in
 	*.xz) xz -dc "$1" ;;
@@ -132,7 +132,7 @@ decompress() {
 	esac
 }
 
-# Made anew when this script, init.sh, busybox or the kernel is another one than before.
+# Made again when this script, init.sh, busybox or the kernel has changed.
 make_initramfs() {
 	local release key root=$cache/initramfs.new file name
 	release=$(<"$cache/kernel/release")

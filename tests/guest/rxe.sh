@@ -4,9 +4,9 @@
 # which source this. Wire N joins eth<2N> and eth<2N+1> with the addresses 10.77.N.1 and 10.77.N.2; the
 # devices on it are rxe<2N> and rxe<2N+1>.
 
-# The ends are in one network namespace, since rxe knows only the first one. Packets between them are to
-# cross the wire all the same, not the loopback: what is local is looked up only for packets that come in
-# by a wire, and the way to the other end has a table of its own.
+# The ends are in one network namespace, since rxe knows only the first one. Packets between them have to cross the wire
+# and not the loopback: the table of local addresses is used only for packets received from a wire, and the route to the
+# other end is in a separate table.
 wires_make() {
 	local knob wire
 	for knob in rp_filter=0 accept_local=1 arp_ignore=1 arp_announce=2; do
@@ -46,8 +46,8 @@ wire_routes() {
 	END
 }
 
-# wire_set WIRE up|down: the kernel forgets the routes over a wire that is down, and takes a moment to
-# see that it is up.
+# wire_set WIRE up|down: the kernel forgets the routes over a wire that is down, and needs a moment to
+# notice that it is up.
 wire_set() {
 	local tries
 	ip link set "eth$(($1 * 2 + 1))" "$2"
@@ -82,8 +82,7 @@ await_gid() {
 	return 1
 }
 
-# rxe_make [WIRES [WIRES_WITH_DEVICES]]: one of each, if nothing is said. Exits with 77 where that
-# cannot be had.
+# rxe_make [WIRES [WIRES_WITH_DEVICES]]: one of each by default. Exits with 77 if they cannot be created.
 rxe_make() {
 	rxe_library=$(ldconfig -p | awk '/libibverbs\.so\.1 / && !n++ { print $NF }')
 	if [ -z "$rxe_library" ] || ! compgen -G '/etc/libibverbs.d/rxe.driver' >/dev/null; then

@@ -12,14 +12,14 @@ ln -s /proc/self/fd/0 /dev/stdin
 ln -s /proc/self/fd/1 /dev/stdout
 ln -s /proc/self/fd/2 /dev/stderr
 
-# modprobe looks in one place only, which on the host is another kernel's or not there at all.
+# modprobe looks in one directory only, which on the host belongs to another kernel or does not exist.
 mkdir -p /lib/modules
 mount --bind "$(</run/guest/modules)" /lib/modules
 ip link set lo up
 ulimit -c 0
 ulimit -l unlimited
 
-# The way out is a port that can be opened once: cat has it, everybody else a pipe to it.
+# The output is a port that can be opened once: cat holds it, all others a pipe to it.
 # It appears a moment after its driver.
 until port=$(compgen -G '/dev/vport*p1'); do sleep 0.02; done
 exec 3> >(exec cat >"$port")
@@ -28,7 +28,7 @@ date +%s.%N >/run/guest/up
 setsid bash /run/guest/command </dev/null >&3 2>&3 3>&-
 status=$?
 exec 3>&-
-# What the command left running may hold the pipe: it gets no more than this.
+# Processes that the command left running may hold the pipe: they get this much time.
 timeout 3 tail -s 0.02 --pid="$writer" -f /dev/null
 
 dmesg >/run/guest/dmesg

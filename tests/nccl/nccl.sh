@@ -15,7 +15,7 @@ libs=$("$here/prepare.sh" --offline) || {
 plugin=$build/libnccl-net.so
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-# The kernels in software know these. Without a GPU there is nothing to tune for.
+# Supported by the kernels in software. Without a GPU there is nothing to tune.
 export NCCL_ALGO=Ring NCCL_PROTO=LL,Simple LD_LIBRARY_PATH=$libs
 export NCCL_SOCKET_IFNAME=lo ANYNET_TRANSPORT=tcp
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 # NCCL's own
@@ -29,11 +29,11 @@ bench() {
 sizes=all_reduce,all_gather,reduce_scatter,broadcast,alltoall,sendrecv
 scenes=groups,splits,comms,registered,reinit,abort
 case $case in
-# The GPU in software by itself.
+# The GPU in software alone.
 runtime)
 	expect 0 "" "$here/../fakes/nccl/runtime.sh" "${CUDA_HOME:-/usr/local/cuda}/include" "$out/libs" check
 	;;
-# NCCL's own net: what fails here is not the plugin's.
+# NCCL's own net: a failure here is not the plugin's.
 builtin)
 	expect 0 "all results are right" bench -N "NCCL_NET=Socket builtin" -r 3 -e 4M -f 32 -n 2 -t $sizes
 	said '^# NET/Socket carried all '
@@ -53,7 +53,7 @@ scenes)
 eight)
 	expect 0 "all results are right" bench -N "$plugin" -r 8 -e 1M -f 64 -n 2 -t $sizes,groups,splits
 	;;
-# By one of NCCL's shims for older tables.
+# Through a shim of NCCL for older tables.
 v[0-9]*)
 	expect 0 "all results are right" bench -N "$build/tests/nccl/$case/libnccl-net.so" --api "${case#v}" -r 3 \
 		-e 4M -f 32 -n 3 -t $sizes,groups,splits,abort
@@ -69,7 +69,7 @@ cut)
 		-t all_reduce,alltoall,sendrecv
 	said '^# [1-9][0-9]* connections of the plugin were shut meanwhile'
 	;;
-# Over queue pairs of soft-RoCE, which takes a kernel of its own.
+# Over queue pairs of soft-RoCE, which need their own kernel.
 guest)
 	"$here/../guest/guest.sh" --offline --limit 280 -- "$here/../guest/nccl.sh" "$build" "$libs" || exit
 	;;
@@ -79,7 +79,7 @@ gpu)
 		expect 0 "all results are right" bench -N "$net" -r $ranks -e 16M -f 8 -n 3 -t $sizes
 		said ', [1-9][0-9]* of them with buffers in GPU memory; net API v11 of '
 	done
-	# Straight from the user's memory and to it.
+	# Directly from and to the user's memory.
 	for ranks in 2 3 4; do
 		expect 0 "all results are right" bench -N "$net" -r $ranks -e 64M -t registered
 		said ' in GPU memory, and user buffers registered with it [1-9][0-9]* times; net API v11 of '
@@ -88,7 +88,7 @@ gpu)
 		-t all_reduce,alltoall,sendrecv
 	said '^# [1-9][0-9]* connections of the plugin were shut meanwhile'
 	;;
-# GPUDirect on a device that has not reported it: a topology file has the last word.
+# GPUDirect on a device that has not reported support: a topology file overrides it.
 topology)
 	expect 0 "all results are right" bench -N "NCCL_TOPO_DUMP_FILE=$out/host.xml $plugin" -r 2 -e 8 -n 1 \
 		-t all_reduce

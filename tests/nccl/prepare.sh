@@ -45,7 +45,7 @@ need_tools() {
 	[ "$major" = 13 ] || give_up "the headers in $cuda are of CUDA $major, 13 is wanted"
 }
 
-# Debian's unstable, from where this host has its packages; apt's own lists are left alone.
+# Debian unstable, from the mirror of this host; apt's own lists are not changed.
 download() {
 	local apt=$1/apt uri
 	command -v apt-get >/dev/null || give_up "no apt-get to download the source with (ANYNET_NCCL_SOURCE)"
@@ -68,7 +68,7 @@ download() {
 		give_up "the downloaded source is not that of NCCL $version"
 }
 
-# Built in a directory of its own first, so that what was interrupted leaves nothing half done.
+# Built in a separate directory first, so that an interrupted build leaves nothing incomplete.
 unpack() {
 	local new=${cache:?}/source.new found
 	[ ! -e "$cache/source" ] || return 0
@@ -83,7 +83,7 @@ unpack() {
 	found=$(awk -F '[ :=]+' '/^NCCL_(MAJOR|MINOR|PATCH)/ { printf "%s%s", dot, $2; dot = "." }' \
 		"$new/makefiles/version.mk")
 	[ "$found" = $version ] || give_up "the source is not that of NCCL $version"
-	# Neither debug information nor a second run of the compiler for dependencies: it does not change.
+	# No debug information and no dependency files: the source does not change.
 	sed -i 's/-O3 -g$/-O1/' "$new/makefiles/common.mk"
 	# shellcheck disable=SC2016 # make's
 	sed -i '/^\t@$(CXX) .* -M $< >/d; /^\t@sed .*d\.tmp/d; /^ *sed -e .*fmt/d; /sed -e .*\$\$\/:/d; /^\t@rm -f .*d\.tmp/d' \
@@ -91,7 +91,7 @@ unpack() {
 	mv "$new" "$cache/source"
 }
 
-# Only the test nccl.tests needs it, and it says what is missing.
+# Only the test nccl.tests needs it, and it prints what is missing.
 fetch_tests() {
 	local new=${cache:?}/nccl-tests.new into=$cache/nccl-tests-$tests_version
 	[ -z "${ANYNET_NCCL_TESTS:-}" ] && [ ! -e "$into" ] || return 0
@@ -114,7 +114,7 @@ compile() {
 		cp -L "$cache/build/lib/libnccl.so.2" "$cache/lib/"
 }
 
-# What of ours it is made of.
+# The parts of this project that it contains.
 mark() {
 	cat "$gpus"/*.c "$gpus"/*.cc "$gpus"/*.h "$gpus"/*.hh "$gpus"/*.map "$gpus/runtime.sh" \
 		"$gpus/device.mk" | sha256sum | cut -d ' ' -f 1

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Completion offers every command that the manual page has, and every option that a command names in
-# its --usage, which completion does not look at. Usage: completion.sh BUILD_DIR SOURCE_DIR
+# Completion offers every command of the manual page, and every option in a command's --usage.
+# Usage: completion.sh BUILD_DIR SOURCE_DIR
 set -uo pipefail
 export LC_ALL=C
 build=${1:?} source=${2:?}
@@ -10,9 +10,9 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 . "$source/packaging/completion.bash"
-compopt() { :; } # which is for a completion that bash itself has begun
+compopt() { :; } # required for a completion that bash itself starts
 
-# offered WORD...: what is offered for the last word, sorted
+# offered WORD...: the completions of the last word, sorted
 offered() {
 	COMP_WORDS=("$build/tools/anynet" "$@")
 	COMP_CWORD=$#
@@ -47,7 +47,7 @@ same "directories for -D" "logs" "$(offered top -D l)"
 same "words for --pattern" "$(printf 'allgather\nallreduce\nalltoall')" "$(offered perf --pattern all)"
 same "words for -d" "$(printf 'float\nint32')" "$(offered perf -d "")"
 same "0 or 1 for --check" "$(printf '0\n1')" "$(offered perf --check =)"
-# The other shells, where they are: the same commands, and the options of one.
+# The other shells, if installed: the same commands, and the options of one.
 mkdir "$work/bin"
 ln -s "$build/tools/anynet" "$work/bin/anynet"
 PATH=$work/bin:$PATH
@@ -61,7 +61,7 @@ else
 fi
 if command -v zsh >/dev/null; then
 	zsh -n "$source/packaging/completion.zsh" || bad=1
-	# _describe and compadd say what they are given.
+	# _describe and compadd print their arguments.
 	same "commands in zsh" "$commands" "$(zsh -fc '_describe() { print -l ${found%%:*}; }; words=(anynet ""); CURRENT=2
 		. '"$source"'/packaging/completion.zsh' | sort -u)"
 	same "options in zsh" "$options" "$(zsh -fc 'compadd() { print -l -- $found; }; words=(anynet pair --); CURRENT=3

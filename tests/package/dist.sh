@@ -21,7 +21,7 @@ skip() {
 	exit 77
 }
 
-# A user's: with root, another's than root.
+# As a user: if this is root, as another one.
 user=()
 if [ "$(id -u)" = 0 ]; then
 	user=(setpriv --reuid 4711 --regid 4711 --clear-groups)
@@ -35,7 +35,7 @@ as_user() {
 	}
 }
 
-# verified DIR: the last command has checked its results, over the plugin in that directory
+# verified DIR: the last command has checked its results, with the plugin in that directory
 verified() {
 	grep -qF 'Out of bounds values : 0 OK' "$work/log" || fail "anynet perf: not verified"
 	grep -qF "from $1/libnccl-net" "$work/log" || {

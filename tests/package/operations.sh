@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# docs/operations.md says what is so: settings exist and take the values shown. The commands that any document
-# names exist, and so do their options. Usage: operations.sh BUILD_DIR SOURCE_DIR
+# docs/operations.md is true: settings exist and accept the values shown. The commands and options that any document
+# names exist. Usage: operations.sh BUILD_DIR SOURCE_DIR
 set -uo pipefail
 export LC_ALL=C
 build=${1:?} source=${2:?}
@@ -23,7 +23,7 @@ for pair in $(grep -oE 'ANYNET_[A-Z0-9_]+=[^` ,;)]+' "$page" | sort -u) \
 	said=$(env -i "$pair" "$tool" config 2>&1 >/dev/null)
 	[[ $said == *ANYNET_SECRET_FILE*cannot\ be\ opened* || -z $said ]] || fail "$pair: $said"
 done
-# The prolog and the init container let a host with errors fail, and no other.
+# The prolog and the init container reject a host with errors, and no other.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/bin"

@@ -25,7 +25,7 @@ skip() {
 	exit 77
 }
 
-# pack KIND DIR: of what is built (Ninja: cpack does not go through make's targets first)
+# pack KIND DIR: packages what is built (with Ninja as generator cpack does not run make's targets first)
 pack() {
 	(cd "$build" && "$cpack" -G "$1" -B "$2" -D CPACK_CMAKE_GENERATOR=Ninja) >"$2.log" 2>&1 || {
 		cat "$2.log"
@@ -35,7 +35,7 @@ pack() {
 
 # --- contents ---
 
-# The highest GLIBC version that a file wants.
+# The highest GLIBC version that a file requires.
 glibc_of() {
 	readelf -VW "$1" | grep -oE 'GLIBC_[0-9.]+' | sort -uV | tail -1 | sed s/GLIBC_//
 }
@@ -53,7 +53,7 @@ check_floor() {
 	done
 }
 
-# The bill of materials names what both files are linked with, no more and no less.
+# The bill of materials lists exactly the libraries that both files are linked with.
 check_sbom() {
 	local sbom=$1 needed listed
 	jq -e '.spdxVersion == "SPDX-2.3" and .dataLicense == "CC0-1.0" and .SPDXID == "SPDXRef-DOCUMENT"
@@ -77,7 +77,7 @@ check_sbom() {
 		fail "$sbom: packages.txt says otherwise"
 }
 
-# list_deb FILE, list_rpm FILE: mode, size, name and target of files, apart from the loader's directory
+# list_deb FILE, list_rpm FILE: mode, size, name and target of files, except for the loader's directory
 list_deb() {
 	dpkg-deb --fsys-tarfile "$1" | tar -tvf - | awk '$1 !~ /^d/ { print $1, $3, $6, $8 }' |
 		sed -E 's|^(l.*) 0 |\1 |; s| \./| /|; s|/lib/[^/ ]*-linux-gnu[^/ ]*/|/LOADER/|; s|\.\./anynet|ANYNET|; s| $||' | sort -k3
@@ -121,13 +121,13 @@ contents() {
 		grep "(GLIBC_$(glibc_of "$packaged"))" >/dev/null || fail "the plugin's .rpm does not want its glibc"
 }
 
-# --- a copy of this system, of which everything that changes is in $upper ---
+# --- a copy of this system, with all changes in $upper ---
 
-# This script again, where mounts, network and processes are its own.
+# Runs this script again with its own mounts, network and processes.
 apart() {
 	[ "$(id -u)" = 0 ] || skip "needs root, for an overlay of this system"
 	unshare --mount --net --pid --fork true 2>/dev/null || skip "no mount or network namespaces here"
-	# The environment's TMPDIR may lie where the new root has nothing.
+	# TMPDIR of the environment may not exist in the new root.
 	PACKAGE_APART=1 TMPDIR=/tmp exec unshare --mount --net --pid --fork --kill-child \
 		"$0" "$case" "$build" "$source" "$cpack" "$floor"
 }
@@ -146,19 +146,19 @@ enter() {
 	mkdir -p "$root$build"
 	mount --bind "$build" "$root$build"
 	ip link set lo up
-	# Minutes of syncing and of indexing manuals are not what is tested.
+	# Saves minutes of syncing and of indexing manuals, which are not tested.
 	[ ! -d "$root/etc/dpkg/dpkg.cfg.d" ] ||
 		echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/anynet-package"
 	rm -f "$root/var/lib/man-db/auto-update"
 }
 
-# inside COMMAND...: in the copy, in an environment of its own
+# inside COMMAND...: in the copy, with a fresh environment
 inside() {
 	chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive \
 		NCCL_SOCKET_IFNAME=lo ANYNET_TRANSPORT=tcp "$@"
 }
 
-# quietly COMMAND...: its output only if it fails
+# quietly COMMAND...: prints its output only if it fails
 quietly() {
 	"$@" >"$work/log" 2>&1 </dev/null || {
 		cat "$work/log"
@@ -166,14 +166,14 @@ quietly() {
 	}
 }
 
-# leads FILE: where the loader's libnccl-net.so leads
+# leads FILE: libnccl-net.so in the loader's directory leads to this file
 leads() {
 	local found
 	found=$(inside readlink -f "$loader/libnccl-net.so" || :)
 	[ "$found" = "$1" ] || fail "libnccl-net.so leads to '$found' instead of '$1'"
 }
 
-# A checked all-reduce over what the library search path has by that name.
+# A checked all-reduce with the plugin that the library search path has by that name.
 works() {
 	quietly inside anynet perf -b 64 -e 64K -f 1024 -n 2 -w 1 ${1:+--net "$1"}
 	grep -qF 'Out of bounds values : 0 OK' "$work/log" || fail "anynet perf: not verified"
@@ -183,7 +183,7 @@ works() {
 	}
 }
 
-# The suite, on the file of that name.
+# The conformance suite with the file of that name.
 conforms() {
 	local subject
 	for subject in lifecycle transfer close; do
@@ -191,13 +191,13 @@ conforms() {
 	done
 }
 
-# Another vendor's plugin: an empty library that has the name for its soname, as some have.
+# Another vendor's plugin: an empty library with that soname, as some have.
 vendor_library() {
 	quietly gcc -shared -nostdlib -Wl,-soname,libnccl-net.so -x c /dev/null -o "$work/vendor.so"
 	install -D -m 644 "$work/vendor.so" "$root$1"
 }
 
-# Nothing but the books of the package managers and the loader may differ from before.
+# Only the databases of the package managers and the loader may differ from before.
 nothing_left() {
 	(cd "$upper" && find . ! -type d ! -path './var/lib/dpkg/*' ! -path './var/lib/apt/*' \
 		! -path './var/lib/rpm/*' ! -path './root/.rpmdb/*' ! -path './var/cache/*' ! -path './var/log/*' \
@@ -231,7 +231,7 @@ deb_used() {
 	quietly inside bash -c '. /usr/share/bash-completion/completions/anynet && complete -p anynet'
 }
 
-# deb_upgraded COMMAND...: that is given the package
+# deb_upgraded COMMAND...: the command gets the package
 deb_upgraded() {
 	exec 3<"$root/usr/lib/anynet/libnccl-net.so" # in use
 	quietly inside update-alternatives --set libnccl-net.so /usr/lib/anynet/libnccl-net.so
@@ -240,11 +240,11 @@ deb_upgraded() {
 	[ "$root/usr/lib/anynet/libnccl-net.so" -ef /proc/self/fd/3 ] && fail "the library in use was written over"
 	cmp - "$packaged" <&3
 	exec 3<&-
-	leads /usr/lib/anynet/libnccl-net.so # what was chosen by hand stays, against a higher rank
+	leads /usr/lib/anynet/libnccl-net.so # the manual choice is kept, against a higher priority
 	quietly inside update-alternatives --auto libnccl-net.so
 }
 
-# Another vendor's plugin that takes part in alternatives, with a higher rank.
+# Another vendor's plugin that uses update-alternatives, with a higher priority.
 deb_beside_other() {
 	vendor_library /opt/vendor/lib/libnccl-net.so
 	quietly inside update-alternatives --install "$loader/libnccl-net.so" libnccl-net.so \
@@ -256,7 +256,7 @@ deb_beside_other() {
 	works "" "/usr/lib/anynet/libnccl-net.so"
 }
 
-# Another vendor's plugin that lies in the link's place.
+# Another vendor's plugin in the place of the link.
 deb_behind_other() {
 	vendor_library "$loader/libnccl-net.so"
 	quietly inside dpkg --no-triggers -i /tmp/plugin.deb
@@ -290,14 +290,14 @@ deb() {
 	nothing_left "the .deb"
 }
 
-# --- .deb, on a system that has nothing else ---
+# --- .deb, in a minimal system ---
 
 by_request() {
 	[ "${ANYNET_DEBOOTSTRAP:-}" = 1 ] ||
 		skip "it downloads a Debian system; ANYNET_DEBOOTSTRAP=1 in the environment runs it"
 }
 
-# A new Debian of that release in $root. The network is this system's: apt is to fetch what the suite needs.
+# A new Debian of that release in $root. It uses this system's network: apt downloads what the suite needs.
 bootstrap() {
 	command -v debootstrap >/dev/null || skip "no debootstrap (packages.txt, [debootstrap])"
 	[ "$(id -u)" = 0 ] || skip "needs root, for chroot"
@@ -333,7 +333,7 @@ clean() {
 	leads /opt/vendor/lib/libnccl-net.so
 	quietly inside update-alternatives --set libnccl-net.so /usr/lib/anynet/libnccl-net.so
 	conforms libnccl-net.so
-	# And back again, as docs/operations.md has it.
+	# And back again, as in docs/operations.md.
 	quietly inside "${install[@]}" --allow-downgrades /tmp/plugin.deb
 	leads /usr/lib/anynet/libnccl-net.so
 	works libnccl-net.so
@@ -363,7 +363,7 @@ old() {
 	conforms libnccl-net-anynet.so
 }
 
-# --- the source, on a system that has [build] and nothing else ---
+# --- the source, in a system with the [build] packages only ---
 
 from_source() {
 	by_request
@@ -391,13 +391,13 @@ rpm_package() {
 	loader=/usr/lib64
 	cp "$work"/rpm/anynet-nccl-net-*.rpm "$root/tmp/plugin.rpm"
 	cp "$work"/rpm/anynet-tools-*.rpm "$root/tmp/tools.rpm"
-	# This system's libraries are in no rpm database.
+	# This system's libraries are not in an rpm database.
 	quietly inside rpm -i --nodeps --force-debian /tmp/plugin.rpm /tmp/tools.rpm
 	works "" "/usr/lib/anynet/libnccl-net.so"
 	leads /usr/lib/anynet/libnccl-net.so
 	works "$loader/libnccl-net.so"
 	works "$loader/libnccl-net-anynet.so"
-	# An upgrade's %preun must leave the link alone.
+	# %preun of an upgrade must not remove the link.
 	quietly inside rpm -U --replacepkgs --nodeps --force-debian /tmp/plugin.rpm /tmp/tools.rpm
 	leads /usr/lib/anynet/libnccl-net.so
 	quietly inside rpm -e --nodeps anynet-nccl-net anynet-tools
@@ -406,7 +406,7 @@ rpm_package() {
 
 # --- a container's image ---
 
-# The lines of the Dockerfile, of which the shell understands those that matter.
+# The lines of the Dockerfile, as far as the shell can run them.
 image() {
 	local context=$work/image verb rest
 	enter
@@ -448,7 +448,7 @@ unit() {
 	[ ! -s "$work/log" ] || fail "$(cat "$work/log")"
 	systemd-analyze security --help | grep -e --offline >/dev/null ||
 		skip "systemd $(systemctl --version | awk 'NR == 1 { print $2 }') cannot tell how exposed a unit is that it does not run"
-	# From 0 to 100. What is left is for running as root, and for reading what is others'.
+	# From 0 to 100. The rest is for running as root, and for reading other users' files.
 	systemd-analyze security --no-pager --offline=true --threshold=15 "$work/anynet-export.service" \
 		>"$work/log" 2>&1 || fail "$(grep '^-' "$work/log" || cat "$work/log")"
 	sed -n 's/^-> //p' "$work/log"
@@ -456,10 +456,10 @@ unit() {
 
 # --- the unit, running ---
 
-# This script again, as what systemd gets for a system: its mounts, processes and groups of them.
+# Runs this script again with what systemd needs: its own mounts, processes and cgroups.
 system() {
 	mount -t proc proc "$root/proc"
-	# It sets nothing of this kernel's.
+	# It must not change settings of this kernel.
 	mount --bind "$root/proc/sys" "$root/proc/sys"
 	mount -o remount,bind,ro "$root/proc/sys"
 	umount -l "$root/sys"
@@ -469,7 +469,7 @@ system() {
 		/lib/systemd/systemd --system --unit=anynet-export.service
 }
 
-# control ARGUMENT...: of systemctl, which is answered inside only
+# control ARGUMENT...: systemctl, which is answered only inside
 control() {
 	nsenter --target "$(pgrep -P "$system")" --mount --pid --root systemctl "$@"
 }
@@ -481,11 +481,11 @@ service() {
 	mount -t proc proc /proc # of these processes
 	unshare --pid --fork --mount --cgroup mount -t cgroup2 cgroup2 "$root/mnt" 2>/dev/null || skip "no cgroup2"
 	DESTDIR=$root quietly cmake --install "$build" --component tools --prefix /usr
-	# Nothing but the unit is to be started, and once.
+	# Only the unit is started, and once.
 	mkdir -p "$root/etc/systemd/system/anynet-export.service.d"
 	printf '[Unit]\nDefaultDependencies=no\n[Service]\nRestart=no\n' \
 		>"$root/etc/systemd/system/anynet-export.service.d/alone.conf"
-	# A job of somebody else's, whose page only he and root may read.
+	# A job of another user, whose statistics file only that user and root may read.
 	(inside setpriv --reuid 4711 --regid 4711 --clear-groups anynet perf -b 64K -e 64K -n 1000000 \
 		--net "$build/libnccl-net.so") >"$work/said" 2>&1 &
 	job=$!
@@ -529,7 +529,7 @@ clean | old | source) # mounts of its own
 esac
 work=$(mktemp -d)
 upper=$work/upper root=$work/root
-# Whatever is still mounted there is this system's own: rm must not go into it.
+# What is still mounted there belongs to this system: rm must not enter it.
 trap 'umount -l "$work" 2>/dev/null || :; rm -rf --one-file-system "$work"' EXIT
 case $case in
 contents) contents ;;

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What a packager types, with no more than the [build] packages: cmake, cmake --build, cmake --install. Of the
-# libraries that pkg-config knows here only those of [build] are seen; without the tool none is needed. A program
-# is compiled against what was installed, found by pkg-config and by CMake.
+# The commands of a packager, with the [build] packages only: cmake, cmake --build, cmake --install. pkg-config sees
+# only
+# the libraries of [build]; without the tool none is needed. A program is compiled against the installed files, found by
+# pkg-config and by CMake.
 # Usage: plain.sh SOURCE_DIR CMAKE
 set -euo pipefail
 source=${1:?} cmake=${2:?}

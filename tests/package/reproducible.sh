@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The same source makes the same bytes, in whatever directory. Compared with what is built in BUILD_DIR:
+# The same source gives the same bytes in any directory. Compares with the build in BUILD_DIR:
 # the plugin; with ANYNET_REPRODUCE=1, which takes a minute, all packages.
 # Usage: reproducible.sh BUILD_DIR SOURCE_DIR CMAKE CPACK COMPILER BUILD_TYPE GLIBC STATIC. Exit 77 = skipped.
 set -euo pipefail
@@ -20,7 +20,7 @@ quietly() {
 	}
 }
 
-# pack DIR BUILD: packages of what is built there, all files from one moment
+# pack DIR BUILD: packages of that build, with one time for all files
 pack() {
 	for kind in DEB $(! command -v rpmbuild >/dev/null || echo RPM); do
 		(cd "$2" && quietly "$cpack" -G "$kind" -B "$1" -D CPACK_CMAKE_GENERATOR=Ninja)
@@ -35,7 +35,7 @@ export SOURCE_DATE_EPOCH
 SOURCE_DATE_EPOCH=$(sed -n 's/.*SOURCE_DATE_EPOCH} \([0-9]*\).*/\1/p' "$build/packaging/project.cmake")
 umask 077 # which is nobody else's business, either
 mkdir "$work/another name"
-# All that packages are made of: no tests, and nothing that merely lies around.
+# Everything that goes into packages: no tests, and no unrelated files.
 tar -c -C "$source" CMakeLists.txt CMakePresets.json CHANGELOG.md CONTRIBUTING.md LICENSE README.md SECURITY.md \
 	packages.txt bench docs include packaging plugin tools transports | tar -x -C "$work/another name"
 quietly "$cmake" -S "$work/another name" -B "$work/elsewhere" -DBUILD_TESTING=OFF \
