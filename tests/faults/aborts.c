@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ncclCommAbort's order of calls (net-api.md §3.10) at every stage of a connection's life, both ends
- * in one process: what was being connected is dropped without a word; then deregMr, with requests in
- * flight, and close; nothing blocks, no descriptor or thread is left, memory is not touched again,
- * and the next connection works.
+ * The order of calls in ncclCommAbort (net-api.md §3.10) at every stage of a connection's life, both ends in one
+ * process. Connections in progress are abandoned; then deregMr, with requests in flight, and close. Nothing blocks, no
+ * descriptor or thread is left, memory is not accessed again, and the next connection works.
  */
 #include "hurt.h"
 #include "measure.h"
@@ -24,14 +23,13 @@
 #define STEPS_MAX  200
 #define TURNS_MAX  12
 #define WOUNDS_MAX 24
-/* Listeners that NCCL dropped without a word hold the process's listening socket, its epoll set and
- * the descriptor in reserve. */
+/* Listeners that NCCL abandons hold the process's listening socket, its epoll instance and the reserve descriptor. */
 #define LISTENING 3
 
 #define GONE_MS      TEST_PATIENCE_MS
-#define DRAIN_BYTES  3000 /* all of them fit where copies are kept */
+#define DRAIN_BYTES  3000 /* they fit into the replay memory */
 
-static struct job_state job; /* of this process */
+static struct job_state job; /* descriptors and threads of this process */
 
 struct pair {
 	struct test_net net;
@@ -76,7 +74,7 @@ static void turns(struct pair *pair, int count)
 	}
 }
 
-/* One end, as NCCL's service thread does after an abort. Its memory is somebody else's then. */
+/* One end, as NCCL's service thread closes it after an abort. Its memory may be reused then. */
 static void abort_end(struct pair *pair, bool send_side)
 {
 	struct test_net *net = &pair->net;
@@ -102,7 +100,7 @@ static void abort_end(struct pair *pair, bool send_side)
 	link->listener = NULL;
 }
 
-/* After both ends: as if it had never been. */
+/* After both ends: nothing is left. */
 static void finish(struct pair *pair)
 {
 	if (pair->to.data) {
@@ -113,10 +111,10 @@ static void finish(struct pair *pair)
 	measure_check(&job);
 }
 
-/* --- while it is being set up --- */
+/* --- during set-up --- */
 
-/* True when both ends are there within `steps` steps. The listener's end takes the first step of
- * every second pair, so that hellos wait, and welcomes. */
+/* True when both ends are connected within `steps` steps. The listener's end makes the first step of every second pair,
+ * so that hellos wait, and welcomes. */
 static bool set_up(struct pair *pair, int steps)
 {
 	bool connected = false, accepted = false;
@@ -131,7 +129,7 @@ static bool set_up(struct pair *pair, int steps)
 	return connected && accepted;
 }
 
-/* Connects and accepts that are not through get no close of any kind. */
+/* Connects and accepts in progress get no close call. */
 static void drop_or_abort(struct pair *pair, int variant)
 {
 	bool first = variant & 1;
@@ -157,7 +155,7 @@ static void works(struct pair *pair)
 	link_close(&pair->net, &link);
 }
 
-/* Everything else the plugin opened is closed, at the latest when a deadline of its own is over. */
+/* Everything else that the plugin opened is closed, at the latest after its own time-out. */
 static void await_nothing_left(struct pair *pair, size_t fds, size_t threads)
 {
 	struct deadline deadline = deadline_in(GONE_MS, "descriptors and threads to go");
@@ -195,13 +193,13 @@ static void abort_setting_up(const struct run *run)
 	printf("dropped or aborted at %d stages of setting up\n", stages);
 }
 
-/* --- once it stands --- */
+/* --- once connected --- */
 
 static void open_pair(struct pair *pair, size_t bytes)
 {
 	link_open(&pair->net, &pair->link);
 	prepare(pair, bytes);
-	/* One round as it should be: buffers and streams have been used. */
+	/* One normal round, so that buffers and streams are in use. */
 	flows_run(&pair->net, pair->flows, 2);
 	for (size_t i = 0; i < 2; i++)
 		pair->flows[i].prepared = pair->flows[i].posted = pair->flows[i].done = 0;
@@ -224,7 +222,7 @@ static void abort_in_flight(struct pair *pair, size_t bytes)
 	}
 }
 
-/* All its connections break; then a while passes, with or without calls. */
+/* All its connections break; then some time passes, with or without calls. */
 static void abort_wounded(struct pair *pair, size_t bytes, unsigned what)
 {
 	for (int step = 0; step < WOUNDS_MAX; step++) {
@@ -241,7 +239,7 @@ static void abort_wounded(struct pair *pair, size_t bytes, unsigned what)
 	}
 }
 
-/* Sends are done, nobody has read them, and the sender has closed: it drains. */
+/* Sends are done, the receiver has not read them, and the sender has closed: it drains. */
 static void abort_draining(struct pair *pair)
 {
 	for (int step = 0; step < 4; step++) {
@@ -282,7 +280,7 @@ static void abort_standing(const struct run *run)
 	       ms_of(atomic_load(&job.slept_ns)));
 }
 
-/* Sends that were reported done arrive, also if the connections break after the sender has closed. */
+/* Sends reported as done arrive, even if the connections break after the sender has closed. */
 static void draining(const struct run *run)
 {
 	struct job_plan plan = run_plan(run);

@@ -20,7 +20,7 @@
 
 struct attempt attempt;
 
-/* All memory, taken before anything may fail. */
+/* All memory, allocated before anything may fail. */
 static struct {
 	struct buffer from, to;
 	struct transfer sends[COUNT], recvs[COUNT];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TCP connections that break between hosts that are well: sockets of either process are shut, half
- * or whole, or reset, behind the plugin's back. Everything arrives, once, and the job goes on. */
+/* TCP connections that break between healthy hosts: sockets of either process are shut down, half or completely, or
+ * reset, without the plugin. Everything arrives, once, and the job continues. */
 #include "hurt.h"
 #include "scenario.h"
 
@@ -9,13 +9,13 @@
 #include <string.h>
 #include <support/check.h>
 
-#define CUTS     75 /* of each side, unless a time is given */
+#define CUTS     75 /* breaks of each side, unless a time is given */
 #define NAPS_MS  6000
-#define NAP_MS   2000 /* far from ANYNET_RECOVERY_TIMEOUT here */
+#define NAP_MS   2000 /* far below ANYNET_RECOVERY_TIMEOUT here */
 #define EVERY_US 20000
 #define KIB      1024u
 
-/* With the next heartbeat out of reach: nothing here has to wait for one. */
+/* Heartbeats are far apart: nothing here may depend on one. */
 static struct job_plan cut_plan(const struct run *run)
 {
 	struct job_plan plan = run_plan(run);
@@ -24,7 +24,7 @@ static struct job_plan cut_plan(const struct run *run)
 	return plan;
 }
 
-/* Both roles are hurt at once when `side` is 2. */
+/* Breaks connections of both jobs at once when `side` is 2. */
 static void hurt_both(const struct run *run, struct duo *duo, int side, unsigned what, unsigned us,
 		      uint64_t cuts)
 {
@@ -67,7 +67,7 @@ static void cut_four_streams(const struct run *run)
 	cut(run, plan, 1, HURT_SHUT, "receiver");
 }
 
-/* One way at a time: what still arrives has to be used or dropped, not waited for. */
+/* One direction at a time: what still arrives has to be used or dropped, not waited for. */
 static void cut_half(const struct run *run)
 {
 	struct job_plan plan = cut_plan(run);
@@ -112,7 +112,7 @@ static void cut_tags(const struct run *run)
 	cut(run, plan, 2, HURT_SHUT | HURT_SHUT_HALF, "groups of 4");
 }
 
-/* Several comms both ways, a caller that rests now and then, everything hurt at both ends. */
+/* Several comms each way, a caller that pauses at times, breaks at both ends. */
 static void cut_many(const struct run *run)
 {
 	struct job_plan plan = cut_plan(run);
@@ -148,7 +148,7 @@ static void cut_zerocopy(const struct run *run)
 	cut(run, plan, 2, HURT_SHUT | HURT_RESET, "MSG_ZEROCOPY");
 }
 
-/* Large sends are done before they are acknowledged: NCCL has its buffer back, and fills it anew. */
+/* Large sends are done before they are acknowledged: NCCL reuses the buffer, and fills it again. */
 static void cut_keep(const struct run *run)
 {
 	struct job_plan plan = cut_plan(run);
@@ -167,7 +167,7 @@ static void cut_checksum(const struct run *run)
 	cut(run, plan, 2, HURT_SHUT | HURT_SHUT_HALF, "with checksums");
 }
 
-/* All connections break while nothing is in progress. What comes next arrives. */
+/* All connections break while nothing is in flight. The next messages arrive. */
 static void cut_idle(const struct run *run)
 {
 	struct job_plan plan = cut_plan(run);
@@ -188,7 +188,7 @@ static void cut_idle(const struct run *run)
 	duo_finish(&duo, "idle");
 }
 
-/* NCCL need not call while a kernel computes: connections are back when it does. */
+/* NCCL need not call while a kernel computes: the connections have recovered by its next call. */
 static void cut_napping(const struct run *run)
 {
 	struct job_plan plan = cut_plan(run);

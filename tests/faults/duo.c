@@ -55,7 +55,7 @@ void duo_fork(struct duo *duo)
 	}
 }
 
-/* --- what there is to see --- */
+/* --- diagnostics --- */
 
 static struct stream_state *receiver_of(const struct duo *duo, unsigned stream)
 {
@@ -129,7 +129,7 @@ static void print_job(const struct duo *duo, int side)
 		fprintf(stderr, "    WARN %s\n", job->warn[i]);
 }
 
-/* For whoever looks into a hang: FAULTS_KEEP=1 leaves the jobs stopped, for a debugger. */
+/* To examine a hang: FAULTS_KEEP=1 leaves the jobs stopped, for a debugger. */
 static void keep_jobs(const struct duo *duo)
 {
 	if (!getenv("FAULTS_KEEP"))
@@ -157,7 +157,7 @@ void duo_failed(const struct duo *duo, const char *fmt, ...)
 
 /* --- waiting --- */
 
-/* A job that ends by itself failed a check; it has said which. */
+/* A job that exits has failed a check, and has printed which. */
 static void check_alive(const struct duo *duo)
 {
 	for (int side = 0; side < 2; side++) {
@@ -225,7 +225,7 @@ void duo_move(struct duo *duo, uint64_t more, int ms)
 	check_fine(duo);
 }
 
-/* Not scaled: it is a length and no bound. */
+/* Not scaled: it is a duration and no limit. */
 void duo_run(struct duo *duo, int ms)
 {
 	for (uint64_t end = real_ns() + (uint64_t)ms * 1000000u; real_ns() < end;) {
@@ -235,7 +235,7 @@ void duo_run(struct duo *duo, int ms)
 	check_fine(duo);
 }
 
-/* --- holding still --- */
+/* --- pausing --- */
 
 static uint64_t most_posted(const struct duo *duo)
 {
@@ -285,7 +285,7 @@ void duo_go(struct duo *duo)
 	atomic_store(&duo->shared->limit, LIMIT_NONE);
 }
 
-/* --- ends --- */
+/* --- ends of jobs --- */
 
 uint64_t duo_await_error(struct duo *duo, int side, int ms)
 {
@@ -354,7 +354,7 @@ void duo_finish(struct duo *duo, const char *what)
 	munmap(duo->shared, sizeof(*duo->shared));
 }
 
-/* --- what is done to them --- */
+/* --- faults --- */
 
 void duo_kill(struct duo *duo, int side)
 {

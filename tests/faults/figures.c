@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What bench/recovery.sh measures: rates with and without faults, in turns, on one connection. Lines
- * that begin with "figure" are for it. */
+/* Figures for bench/recovery.sh: rates with and without faults, alternating, on one connection. It reads the lines that
+ * begin with "figure". */
 #include "scenario.h"
 #include "world.h"
 
@@ -56,7 +56,7 @@ static void stream(const struct run *run)
 	duo_finish(&duo, "stream");
 }
 
-/* seconds= is the time with faults; it takes twice that. */
+/* seconds= is the time with faults; the whole takes twice as long. */
 static void cut_rates(const struct run *run, int side)
 {
 	struct job_plan plan = run_plan(run);
@@ -91,7 +91,7 @@ static void cut_rates_receiver(const struct run *run)
 	cut_rates(run, 1);
 }
 
-/* One of two links goes for good: what is left of the rate, against one link by itself. */
+/* One of two links fails permanently: the remaining rate, against that of one link alone. */
 static void lost_rate(const struct run *run)
 {
 	struct job_plan plan = run_plan(run);
@@ -144,7 +144,7 @@ static const struct trouble troubles[] = {
 	{ "blackhole both ways", blackhole, WORLD_BOTH },
 };
 
-/* By turns one and the other of two paths fails, messages of all sizes pass. */
+/* Two paths fail alternately, messages of all sizes continue. */
 static void stalls_of(struct duo *duo, const struct world *world, const struct trouble *trouble, int ms)
 {
 	double stalls[STALLS_MAX];
@@ -182,7 +182,7 @@ static void stalls(const struct run *run)
 	duo_finish(&duo, "stalls");
 }
 
-/* Packets get lost on both of two paths, which carry on. */
+/* Packets are lost on both of two paths, which stay in use. */
 static void lossy(const struct run *run)
 {
 	struct job_plan plan = run_plan(run);
@@ -203,7 +203,7 @@ static void lossy(const struct run *run)
 	duo_finish(&duo, "packets lost on both paths");
 }
 
-/* Clocks that jump hurt nobody. */
+/* Clock jumps do no harm. */
 static void clock_jumps(const struct run *run)
 {
 	struct job_plan plan = run_plan(run);
@@ -212,7 +212,7 @@ static void clock_jumps(const struct run *run)
 	plan.streams[1] = 1;
 	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=2");
 	plan_set(&plan,
-		 "ANYNET_PEER_TIMEOUT=60s"); /* far below an hour, far above what jumps add up to */
+		 "ANYNET_PEER_TIMEOUT=60s"); /* far below an hour, far above the sum of the jumps */
 	plan_set(&plan, "ANYNET_STALL_WARN=60s");
 	duo_start(&duo, &plan);
 	for (int side = 0; side < 2; side++)

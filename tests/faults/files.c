@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that are not there: /proc, /sys, /dev and /dev/shm empty, read-only or full, as in containers, one /dev/shm
- * for containers in which every process is number 1, and file systems that never answer. The network works without any
- * of them.
+ * Missing files: /proc, /sys, /dev and /dev/shm empty, read-only or full, as in containers; one /dev/shm for containers
+ * in which every process has pid 1; and file systems that never answer. The network works without any of them.
  */
 #include "attempt.h"
 #include "hurt.h"
@@ -30,10 +29,10 @@
 
 struct lack {
 	const char *name;
-	const char *places[PLACES_MAX]; /* where an empty file system is mounted … */
-	const char *options;            /* … with these */
+	const char *places[PLACES_MAX]; /* mount points of empty file systems … */
+	const char *options;            /* … with these options */
 	unsigned long flags;
-	bool full; /* nothing can be written there */
+	bool full; /* read-only */
 };
 
 static const struct lack lacks[] = {
@@ -111,9 +110,9 @@ static void files(const struct run *run)
 		attempt_apart(lacks[i].name, try_without, &plan, &lacks[i]);
 }
 
-/* --- file systems that never answer, as that of a server which is gone --- */
+/* --- file systems that never answer, like that of a lost server --- */
 
-/* What FUSE asks whoever has opened this is not even read. */
+/* FUSE's requests to the process that opened this are not even read. */
 static int open_fuse(void)
 {
 	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
@@ -133,7 +132,7 @@ static void mount_hung(int fuse, const char *place)
 }
 
 struct hung {
-	const char *place, *thread; /* that is held up there */
+	const char *place, *thread; /* the thread that hangs there */
 	int fuse;
 };
 
@@ -159,7 +158,7 @@ static bool has_thread(const char *wanted)
 	return found;
 }
 
-/* A comm fails, of which there is a story to be written; others do as ever, and the process ends. */
+/* A comm fails and its events are to be written; others continue, and the process exits. */
 static int try_hung(const struct job_plan *plan, const void *arg)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the statistics thread");
@@ -183,7 +182,7 @@ static int try_hung(const struct job_plan *plan, const void *arg)
 	return ATTEMPT_DONE;
 }
 
-/* The secret is there. Without it there is no connection, and nobody waits for ever. */
+/* The secret is on it. Without the secret there is no connection, and no call waits without limit. */
 static int try_hung_secret(const struct job_plan *plan, const void *arg)
 {
 	const struct hung *hung = arg;
@@ -223,17 +222,17 @@ static void hung_disk(const struct run *run)
 	hung = (struct hung){ dir, "anynet-secret", open_fuse() };
 	attempt_apart("a secret on a disk that hangs", try_hung_secret, &plan, &hung);
 	close(hung.fuse);
-	while (rmdir(dir)) /* namespaces end late */
+	while (rmdir(dir)) /* namespaces end with a delay */
 		deadline_turn(&deadline);
 }
 
-/* --- every process is number 1 --- */
+/* --- every process has pid 1 --- */
 
 struct pages {
-	unsigned all, held; /* files, and those that a living process holds */
+	unsigned all, held; /* number of files, and of those locked by a living process */
 };
 
-/* Each file is `seconds` older afterwards. */
+/* Makes each file `seconds` older. */
 static struct pages count_pages(time_t seconds)
 {
 	struct pages pages = { 0, 0 };
@@ -250,7 +249,7 @@ static struct pages count_pages(time_t seconds)
 		if (strncmp(entry->d_name, ANYNET_STATS_PREFIX, strlen(ANYNET_STATS_PREFIX)))
 			continue;
 		fd = openat(dirfd(list), entry->d_name, O_RDONLY | O_CLOEXEC);
-		if (fd < 0) /* it has gone meanwhile */
+		if (fd < 0) /* it was removed meanwhile */
 			continue;
 		check(!fstat(fd, &st) && !fcntl(fd, F_OFD_GETLK, &lock));
 		times[0] = times[1] = (struct timespec){ .tv_sec = st.st_mtim.tv_sec - seconds };
@@ -282,7 +281,7 @@ _Noreturn static void be_container(const struct job_plan *plan)
 		pause();
 }
 
-/* A process that is connected, and number 1, until its parent is killed, which is returned. */
+/* A connected process with pid 1, until its parent, whose pid is returned, is killed. */
 static pid_t start_container(const struct job_plan *plan)
 {
 	fflush(NULL);

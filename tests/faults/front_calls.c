@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that can be made to fail, those that sleep, and the clocks. */
+/* Calls that can fail on order, calls that sleep, and clocks. */
 #include "front.h"
 #include "measure.h"
 
@@ -36,7 +36,7 @@ const char *const front_names[FRONT_CALLS] = {
 };
 
 static struct {
-	_Atomic int call; /* that is to fail; -1 = none */
+	_Atomic int call; /* the call to fail; -1 = none */
 	_Atomic unsigned seen, first, last;
 	_Atomic int err;
 	_Atomic bool failed;
@@ -69,7 +69,7 @@ int front_verdict(enum front_call call)
 	if (number < atomic_load(&front.first) || number > atomic_load(&front.last))
 		return 0;
 	atomic_store(&front.failed, true);
-	if (getenv("FAULTS_TRAP")) /* for a look at who calls */
+	if (getenv("FAULTS_TRAP")) /* to print the caller */
 		raise(SIGTRAP);
 	return atomic_load(&front.err);
 }
@@ -86,7 +86,7 @@ static void *look_up(_Atomic(void *) *found, const char *name)
 	return address;
 }
 
-/* The C library's function behind ours. */
+/* The C library's function. */
 #define BEHIND(name, result, ...)              \
 	static _Atomic(void *) found;          \
 	void *address = look_up(&found, name); \
@@ -107,7 +107,7 @@ static void *look_up(_Atomic(void *) *found, const char *name)
 #define COUNTED_FDS 1024
 
 static _Atomic bool shortens;
-static _Atomic size_t came[COUNTED_FDS]; /* over each descriptor's connection */
+static _Atomic size_t came[COUNTED_FDS]; /* over the connection of each descriptor */
 
 void front_shorten(void)
 {
@@ -120,14 +120,14 @@ static void forget_what_came(int fd)
 		atomic_store(&came[fd], 0);
 }
 
-/* Under names of their own, as the headers declare theirs with types that ISO C does not have. */
+/* With names of their own, because the headers declare them with types that ISO C lacks. */
 IN_FRONT int front_accept4(int fd, struct sockaddr *addr, socklen_t *bytes,
 			   int flags) __asm__("accept4");
 IN_FRONT int front_connect(int fd, const struct sockaddr *addr, socklen_t bytes) __asm__("connect");
 IN_FRONT int front_bind(int fd, const struct sockaddr *addr, socklen_t bytes) __asm__("bind");
 IN_FRONT int front_getsockname(int fd, struct sockaddr *addr,
 			       socklen_t *bytes) __asm__("getsockname");
-/* This one as the headers may define an inline function of that name. */
+/* This one because the headers may define an inline function of that name. */
 IN_FRONT int front_poll(struct pollfd *fds, nfds_t count, int ms) __asm__("poll");
 
 IN_FRONT int socket(int domain, int type, int protocol)
@@ -191,7 +191,7 @@ IN_FRONT int epoll_create1(int flags)
 IN_FRONT int epoll_ctl(int set, int op, int fd, struct epoll_event *event)
 {
 	BEHIND("epoll_ctl", int, int, int, int, struct epoll_event *)
-	if (op == EPOLL_CTL_ADD) /* the others have no reason to fail */
+	if (op == EPOLL_CTL_ADD) /* the others cannot fail */
 		FAIL_AS(FRONT_EPOLL_CTL, -1);
 	return behind(set, op, fd, event);
 }
@@ -260,7 +260,7 @@ static ssize_t count_what_came(int fd, ssize_t bytes, int flags)
 	return bytes;
 }
 
-/* Under names of their own, as above. */
+/* With names of their own, as above. */
 IN_FRONT ssize_t front_recv(int fd, void *data, size_t bytes, int flags) __asm__("recv");
 
 ssize_t front_recv(int fd, void *data, size_t bytes, int flags)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that can be refused. Not under a sanitizer, which has its own in front. */
+/* Allocations that fail on order. Not under a sanitizer, which replaces them itself. */
 #include "front.h"
 
 #include <errno.h>

@@ -16,18 +16,18 @@
 #include <unistd.h>
 
 #define CONNECTIONS_MAX 256
-#define DESCRIPTORS_MAX 1024 /* looked at */
+#define DESCRIPTORS_MAX 1024 /* descriptors that are examined */
 #define HOUR_S          3600
 #define IDLE_US         1000
 #define JUMP_NS         500000000u
 #define VAIN_MAX \
-	20 /* hurts without a message done between them, which a busy job needs a turn for */
+	20 /* breaks without a message done between them, for which a loaded job needs a time slice */
 
 static struct {
 	struct shared *shared;
 	int side;
 	uint64_t random, jumped_ns, messages;
-	unsigned in_vain; /* hurts since a message was done */
+	unsigned in_vain; /* breaks since a message was done */
 	pthread_t thread;
 	_Atomic bool over;
 } hurt;
@@ -46,7 +46,7 @@ bool hurt_is_connection(int fd)
 	return !getpeername(fd, (struct sockaddr *)&addr, &bytes);
 }
 
-/* Without /proc, which takes memory to read. */
+/* Without /proc, which allocates memory. */
 static unsigned find_connections(int fds[CONNECTIONS_MAX])
 {
 	unsigned count = 0;
@@ -58,15 +58,15 @@ static unsigned find_connections(int fds[CONNECTIONS_MAX])
 	return count;
 }
 
-/* --- the kernel's own way to end a connection --- */
+/* --- sockets ended by the kernel (SOCK_DESTROY) --- */
 
 struct destroy_request {
 	struct nlmsghdr header;
 	struct inet_diag_req_v2 diag;
 };
 
-/* With its cookie: by addresses alone the kernel may find the listening socket instead, when the
- * connection has just gone. */
+/* With its cookie: by addresses alone the kernel may find the listening socket instead, when the connection has just
+ * ended. */
 static bool name_connection(int fd, struct inet_diag_req_v2 *diag)
 {
 	union {
@@ -159,10 +159,10 @@ bool hurt_can_reset(void)
 	return can;
 }
 
-/* --- what is done --- */
+/* --- faults --- */
 
-/* The descriptor may have been closed, even given to another connection meanwhile: both are the
- * plugin's business and do no harm here. */
+/* The descriptor may have been closed, or reused for another connection meanwhile: both belong to the plugin, and it
+ * does no harm here. */
 static bool hurt_connection(int fd, unsigned what)
 {
 	if (what & HURT_RESET)
@@ -190,7 +190,7 @@ static bool hurt_one_connection(unsigned what)
 	return count && hurt_connection(fds[random_below(&hurt.random, count)], what);
 }
 
-/* One of the things that `what` allows. */
+/* One of the faults that `what` allows. */
 static unsigned choose(unsigned what)
 {
 	for (;;) {
@@ -232,7 +232,7 @@ static void hurt_once(unsigned what)
 		atomic_fetch_add(&hurt.shared->jobs[hurt.side].hurts, 1);
 }
 
-/* Messages that this job has done, either way. */
+/* Messages that this job has done, both ways. */
 static uint64_t messages(void)
 {
 	uint64_t sum = 0;
@@ -242,7 +242,7 @@ static uint64_t messages(void)
 	return sum;
 }
 
-/* On a busy machine a job may have no turn between two hurts, and would never get anything through. */
+/* On a loaded machine a job may not run between two breaks, and would never deliver anything. */
 static bool leaves_room(void)
 {
 	uint64_t now = messages();

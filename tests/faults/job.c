@@ -16,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NAP_EVERY     500 /* turns without progress or with, on average */
-#define OBSERVED_MS   30  /* how long memory is watched after the close */
+#define NAP_EVERY     500 /* average number of iterations without or with progress */
+#define OBSERVED_MS   30  /* how long memory is checked after the close */
 #define LEVEL_WARN    2
 #define COMM_ID       0x1234567890abcdefu
 #define SETTING_BYTES 64
@@ -120,7 +120,7 @@ static bool commanded(const struct shared *shared, int side)
 	return atomic_load_explicit(&shared->command[side], memory_order_acquire) != JOB_RUN;
 }
 
-/* Until every stream is connected or has failed; NCCL calls both kinds in turn. */
+/* Until every stream is connected or has failed; NCCL alternates between both kinds of calls. */
 static void connect_all(struct stream *streams, unsigned count, struct shared *shared, int side,
 			void *ctx, enum kind kind)
 {
@@ -159,7 +159,7 @@ static void run_all(struct stream *streams, unsigned count, struct shared *share
 	}
 }
 
-/* As NCCL ends a communicator, normally or not (net-api.md §3.10). */
+/* As NCCL ends a communicator, normally or by abort (net-api.md §3.10). */
 static void close_all(struct stream *streams, unsigned count)
 {
 	const struct timespec observed = { .tv_nsec = OBSERVED_MS * 1000000L };

@@ -22,7 +22,7 @@ enum kind kind_named(const char *name)
 	return (enum kind)kind;
 }
 
-/* It is in the scenario's process group, and ends with that. */
+/* It is in the scenario's process group, and is killed with it. */
 static void fork_worker(void)
 {
 	pid_t pid = fork();
@@ -32,7 +32,7 @@ static void fork_worker(void)
 		pause();
 }
 
-/* The table of the environment is made, grows and is freed all the time: who walks it meanwhile reads what is not there. */
+/* Sets and unsets variables all the time, so the table is reallocated: a reader may access freed memory. */
 static void *change_environment(void *arg)
 {
 	char name[32];

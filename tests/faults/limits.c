@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The k-th allocation, socket, accept and so on fails, for every k: while connections are made, and
- * while broken ones are recovered. Nothing crashes or hangs, no byte is wrong, nothing leaks; and what
- * can be tried again is tried again.
+ * The k-th allocation, socket, accept and so on fails, for every k: while connections are made, and while broken ones
+ * recover. Nothing crashes, hangs or leaks, no byte is wrong, and what can be retried is retried.
  */
 #include "attempt.h"
 #include "front.h"
@@ -24,13 +23,13 @@
 
 enum phase {
 	SETTING_UP, /* listen, connect, accept, messages, close */
-	RECOVERY     /* messages over connections that have all been shut, close */
+	RECOVERY     /* messages over connections that have all been shut down, close */
 };
 
-/* Exit of one try: a set of these, above any other exit. */
+/* Exit status of a try: a set of these, above any other status. */
 enum outcome {
 	TRIED = 0x10,
-	FAILED_ONCE = 0x20, /* the call did fail */
+	FAILED_ONCE = 0x20, /* the call has failed */
 	GAVE_UP = 0x40      /* … and something returned an error */
 };
 
@@ -38,8 +37,8 @@ struct limit {
 	enum front_call call;
 	int err;
 	enum phase phase;
-	unsigned more; /* calls in a row that fail, after the first */
-	bool recovers; /* promised: what fails is tried again, and nobody notices */
+	unsigned more; /* number of calls in a row that fail */
+	bool recovers; /* guaranteed: failed calls are retried, without an error */
 };
 
 static const struct limit limits[] = {
@@ -79,7 +78,7 @@ static const char *phase_name(const struct limit *limit)
 	return limit->phase == RECOVERY ? "recovery" : "setting up";
 }
 
-/* With every resource there again, the same process works. */
+/* With all resources available again, the same process works. */
 static void works_again(void)
 {
 	check(attempt_connect());
@@ -122,7 +121,7 @@ static int try_apart(const struct job_plan *plan, const struct limit *limit, uns
 	pid_t pid = fork();
 	check(pid >= 0);
 	if (!pid)
-		exit(try_once(plan, limit, k)); /* with what is done at exit */
+		exit(try_once(plan, limit, k)); /* including the work at exit */
 	check_that(peer_reap(pid, 2 * ATTEMPT_MS, &status), "%s %u hangs", front_names[limit->call],
 		   k);
 	check_that(WIFEXITED(status) && WEXITSTATUS(status) & TRIED,
@@ -131,7 +130,7 @@ static int try_apart(const struct job_plan *plan, const struct limit *limit, uns
 	return WEXITSTATUS(status);
 }
 
-/* FAULTS_CALL in the environment: only that call; FAULTS_K: beginning with that one. */
+/* FAULTS_CALL in the environment: only that call; FAULTS_K: starts with that one. */
 static bool is_wanted(const struct limit *limit)
 {
 	const char *call = getenv("FAULTS_CALL");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Paths that break between hosts that are well: links down and up at either end, cables pulled,
- * packets that vanish, resets from the middle; one path or several. */
+/* Paths that break between healthy hosts: links down and up at either end, cables pulled, packets lost, resets by a
+ * middlebox; with one path or several. */
 #include "scenario.h"
 #include "world.h"
 
@@ -13,7 +13,7 @@
 #define KIB       1024u
 #define DOWN_MS   1200
 #define PEER_MS   1000 /* ANYNET_PEER_TIMEOUT here */
-#define SEEN_MS   5000 /* for a segment to pass while messages flow */
+#define SEEN_MS   5000 /* time for a segment to pass while messages flow */
 #define FLAPS     20   /* unless a time is given */
 #define RST_TRIES 20
 
@@ -28,7 +28,7 @@ static struct job_plan world_plan(const struct run *run, const struct world *wor
 	return plan;
 }
 
-/* One way for a link to go. */
+/* A way for a link to fail. */
 struct loss {
 	const char *name;
 	void (*change)(const struct world *world, int side, unsigned path, bool up);
@@ -102,12 +102,12 @@ static void link_one_of_two(const struct run *run)
 	for (size_t i = 0; i < LOSSES; i++) {
 		printf("%s, one of two: stall of %.0f ms\n", losses[i].name,
 		       stall_at_loss(&duo, &world, &losses[i]));
-		duo_run(&duo, 1000); /* for the stream to come back */
+		duo_run(&duo, 1000); /* time for the stream to return */
 	}
 	duo_finish(&duo, "one of two links");
 }
 
-/* --- links that come and go --- */
+/* --- links that flap --- */
 
 static void flap(const struct world *world, uint64_t *random, bool up[WORLD_PATHS_MAX],
 		 const struct loss *how[WORLD_PATHS_MAX])
@@ -148,9 +148,9 @@ static void link_flaps(const struct run *run)
 	duo_finish(&duo, "four flapping links");
 }
 
-/* --- packets that vanish --- */
+/* --- lost packets --- */
 
-/* Nobody is told. The other path carries on, after at most the time-out. */
+/* No end is notified. The other path takes over after the time-out at the latest. */
 static void blackhole_one_of_two(const struct run *run)
 {
 	struct world world;
@@ -176,7 +176,7 @@ static void blackhole_one_of_two(const struct run *run)
 	duo_finish(&duo, "blackhole on one of two paths");
 }
 
-/* A pause shorter and one longer than the time-out, each way and both. */
+/* A pause shorter and one longer than the time-out, in each direction and in both. */
 static void blackhole_only(const struct run *run)
 {
 	struct world world;
@@ -204,7 +204,7 @@ static void blackhole_only(const struct run *run)
 	duo_finish(&duo, "blackhole on the only path");
 }
 
-/* --- resets from the middle --- */
+/* --- resets by a middlebox --- */
 
 static void reset_paths(const struct run *run, unsigned paths)
 {
@@ -215,7 +215,7 @@ static void reset_paths(const struct run *run, unsigned paths)
 	world_make(&world, paths, MBIT / 2);
 	struct job_plan plan = world_plan(run, &world);
 	plan.bytes = SIZES_MIX;
-	plan_set(&plan, "ANYNET_PEER_TIMEOUT=120s"); /* no heartbeat comes to help */
+	plan_set(&plan, "ANYNET_PEER_TIMEOUT=120s"); /* no heartbeat helps */
 	duo_start(&duo, &plan);
 	for (unsigned i = 0; i < RST_TRIES; i++) {
 		sent += world_rst(&world, (int)(i & 1), i / 2 % paths, SEEN_MS);
@@ -236,8 +236,8 @@ static void reset_from_middle_two(const struct run *run)
 	reset_paths(run, 2);
 }
 
-/* The first path that has traffic while `quiet` makes the sender wait: its connection is reset for the
- * receiver, once the receiver has everything. */
+/* The first path with traffic while `quiet` makes the sender wait: its connection is reset at the receiver, once the
+ * receiver has everything. */
 static bool reset_when_silent(const struct world *world, struct duo *duo,
 			      void (*quiet)(struct duo *duo), void (*loud)(struct duo *duo))
 {
@@ -265,8 +265,8 @@ static void continue_receiver(struct duo *duo)
 	duo_continue(duo, 1);
 }
 
-/* The receiver cannot say any more what it has; the sender waits for its word, and sees a connection
- * that stands. */
+/* The receiver can no longer report what it has; the sender waits for its acknowledgement on a connection that looks
+ * established. */
 static void reset_unnoticed(const struct run *run, unsigned paths)
 {
 	struct world world;
@@ -276,7 +276,7 @@ static void reset_unnoticed(const struct run *run, unsigned paths)
 	world_make(&world, paths, MBIT / 2);
 	struct job_plan plan = world_plan(run, &world);
 	plan.bytes = 1000;
-	plan_set(&plan, "ANYNET_PEER_TIMEOUT=120s"); /* no heartbeat comes to help */
+	plan_set(&plan, "ANYNET_PEER_TIMEOUT=120s"); /* no heartbeat helps */
 	duo_start(&duo, &plan);
 	for (unsigned i = 0; i < RST_TRIES && sent < 4; i++) {
 		duo_move(&duo, 8, SETTLED_MS);

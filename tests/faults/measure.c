@@ -8,13 +8,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Shorter ones are not worth asking about. */
+/* Shorter sleeps are not judged. */
 #define WORTH_NS 2000000u
 
-#define ASKED_NS 50000000u   /* promised: no call takes that long */
-#define HUNG_NS  5000000000u /* no busy machine is an excuse */
+#define ASKED_NS 50000000u   /* guaranteed: no call sleeps longer */
+#define HUNG_NS  5000000000u /* limit even on a loaded machine */
 
-/* Of the call that this thread is in. */
+/* The call that this thread is in. */
 static _Thread_local struct {
 	bool inside;
 	uint64_t asked_ns;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Peers that are gone, or seem to be: killed, stopped, cut off. The dead are noticed, the living are
- * waited for, and whoever gives up gets away at once. */
+/* Peers that are gone, or seem to be: killed, stopped, cut off. Dead peers are detected, living ones are waited for,
+ * and an aborting rank gets away at once. */
 #include "measure.h"
 #include "scenario.h"
 #include "world.h"
@@ -13,7 +13,7 @@
 #define MBIT      500
 #define BUSY_MS   300
 #define STOP_MS   2500 /* longer than PEER_TIMEOUT and RECOVERY_TIMEOUT together */
-#define EXPECTED  8    /* receives posted in vain */
+#define EXPECTED  8    /* receives without a message */
 #define FROZEN_MS 100
 
 static const char *const roles[] = { "sender", "receiver" };
@@ -24,11 +24,11 @@ static void tell(const char *what, int survivor, double ms)
 	fflush(stdout);
 }
 
-/* --- death --- */
+/* --- dead peers --- */
 
 enum state {
 	BUSY,
-	IDLE,      /* nothing in progress; used again after the death */
+	IDLE,      /* nothing in flight; used again after the death */
 	EXPECTING, /* receives posted, nothing sent */
 	STATES
 };
@@ -88,7 +88,7 @@ static void killed(const struct run *run)
 	}
 }
 
-/* --- closing with nobody there --- */
+/* --- closing without a peer --- */
 
 enum absence {
 	FROZEN,
@@ -188,7 +188,7 @@ static void close_cut_off(const struct run *run)
 
 /* --- silence --- */
 
-/* The other host is lost without a word. */
+/* The other host is lost without notice. */
 static void silent_host(const struct run *run)
 {
 	static const struct {
@@ -223,7 +223,7 @@ static void silent_host(const struct run *run)
 	}
 }
 
-/* The WARN that a job has been told to give after 1 s, and no other. */
+/* The WARN that a job gives after 1 s, and no other. */
 static void await_warn(const struct duo *duo, int side)
 {
 	struct deadline deadline = deadline_in(SETTLED_MS, "a WARN");
@@ -235,7 +235,7 @@ static void await_warn(const struct duo *duo, int side)
 	}
 }
 
-/* A process that stands still is not dead, however long. */
+/* A stopped process is not dead, however long. */
 static void stopped(const struct run *run)
 {
 	for (int side = 0; side < 2; side++) {
@@ -283,7 +283,7 @@ static void stopped_both(const struct run *run)
 	duo_finish(&duo, "both stopped");
 }
 
-/* A receiver that expects something from a peer that is well and sends nothing: one word, no more. */
+/* A receiver that waits for a healthy peer that sends nothing: one warning, no more. */
 static void stall_warn(const struct run *run)
 {
 	struct job_plan plan = run_plan(run);
@@ -310,9 +310,9 @@ static void stall_warn(const struct run *run)
 	duo_finish(&duo, "an idle sender");
 }
 
-/* --- giving up --- */
+/* --- aborts --- */
 
-/* The only link is gone for good. */
+/* The only link fails permanently. */
 static void recovery_timeout(const struct run *run)
 {
 	struct job_plan plan;
@@ -344,7 +344,7 @@ static void recovery_timeout(const struct run *run)
 		close_after_error(&duo, side);
 }
 
-/* Recovery switched off: as before, the first break is the end. */
+/* Recovery disabled: the first break is the end. */
 static void recovery_off(const struct run *run)
 {
 	for (int side = 0; side < 2; side++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every system call that the plugin makes, refused in turn, as by the filter of a container (seccomp): from before the
- * plugin is started to the end of the process. Then either everything works, or a call returns an error and the log
- * says why. Nothing crashes or hangs, no byte is wrong, and whoever has no secret stays outside.
+ * Every system call that the plugin makes, refused one after another as by the filter of a container (seccomp): from
+ * before the plugin starts to the end of the process. Either everything works, or a call returns an error and the log
+ * says why. Nothing crashes or hangs, no byte is wrong, and no peer without the secret is admitted.
  */
 #include "attempt.h"
 #include "hurt.h"
@@ -31,7 +31,7 @@
 
 #define SECRET      "the secret of all ranks of this job\n"
 #define HEAR_MS     1500
-#define PROOFS_MOST ((uint64_t)1 << 20) /* bytes by queue pairs before the first message */
+#define PROOFS_MOST ((uint64_t)1 << 20) /* bytes over queue pairs before the first message */
 #define AT_ONCE     3                   /* processes */
 #define ANY         (-1)
 
@@ -41,17 +41,17 @@
 #define ARCH AUDIT_ARCH_AARCH64
 #endif
 
-/* Exit of a try: a set of these, above any other exit. */
+/* Exit status of a try: a set of these, above any other status. */
 enum outcome {
 	TRIED = 0x10,
 	GAVE_UP = 0x20 /* something returned an error */
 };
 
-/* What is promised where no secret is used. With one, its file and libcrypto are needed, too. */
+/* Guaranteed without a secret. With one, its file and libcrypto are needed, too. */
 enum promise {
-	WORKS, /* without this call everything works all the same */
+	WORKS, /* everything works without this call */
 	FAILS,
-	FAILS_BY_TCP, /* … where no queue pair carries the data */
+	FAILS_BY_TCP, /* … unless a queue pair carries the data */
 };
 
 enum variant {
@@ -63,7 +63,7 @@ enum variant {
 struct refusal {
 	const char *name;
 	long nr;
-	int err, first; /* errno; of calls with this first argument, or ANY */
+	int err, first; /* errno; for calls with this first argument, or ANY */
 	enum promise promise;
 };
 
@@ -72,8 +72,8 @@ struct refusal {
 #name, SYS_##name, err, ANY, promise \
 	}
 
-/* Left out is what the C library itself needs to do anything (futex, brk, munmap, exit_group), what cannot fail
- * (getpid, close, clock_gettime) and what happens before (dlopen's). */
+/* Not listed: calls that the C library itself needs (futex, brk, munmap, exit_group), those that cannot fail (getpid,
+ * close, clock_gettime) and those before the start (of dlopen). */
 static const struct refusal refusals[] = {
 	{ "none", -1, 0, ANY, WORKS },
 	CALL(socket, EPERM, FAILS),
@@ -170,7 +170,7 @@ static void install(const struct refusal *refusal)
 		   "seccomp: %s", strerror(errno));
 }
 
-/* --- whoever has no secret --- */
+/* --- a peer without the secret --- */
 
 enum answer {
 	WAITS,
@@ -178,7 +178,7 @@ enum answer {
 	WELCOMED
 };
 
-/* Of a process that no filter hampers. */
+/* Of a process without the filter. */
 static struct unauthenticated {
 	_Atomic bool told;
 	unsigned char handle[DRIVER_HANDLE_BYTES];
@@ -207,7 +207,7 @@ static void be_unauthenticated_peer(int fd, void *arg)
 	close(fd);
 }
 
-/* `wanted`: the answer that he has to get; WAITS = any but a welcome. */
+/* `wanted`: the answer that it must get; WAITS = any but a welcome. */
 static void meet_unauthenticated_peer(enum answer wanted)
 {
 	struct deadline deadline = deadline_in(ATTEMPT_MS / 2, "the answer to an unauthenticated peer");
@@ -249,7 +249,7 @@ static bool works_without(const struct refusal *refusal, enum variant variant)
 	       (refusal->promise == FAILS_BY_TCP && variant == BY_VERBS);
 }
 
-/* More than their proofs. */
+/* More than the proofs of queue pairs. */
 static bool has_used_verbs(void)
 {
 	void *fake = dlopen(getenv("ANYNET_IBVERBS_LIB"), RTLD_NOW | RTLD_NOLOAD);
@@ -306,12 +306,12 @@ static pid_t start_one(const struct job_plan *plan, const struct refusal *refusa
 	check(pid >= 0);
 	if (!pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		exit(try_once(plan, refusal, variant)); /* with what is done at exit */
+		exit(try_once(plan, refusal, variant)); /* including the work at exit */
 	}
 	return pid;
 }
 
-/* REFUSED_CALL in the environment: that one only. */
+/* REFUSED_CALL in the environment: only that one. */
 static bool is_wanted(const struct refusal *refusal)
 {
 	const char *name = getenv("REFUSED_CALL");
@@ -358,7 +358,7 @@ static void refused(const struct run *run)
 	refuse_all(&plan, BY_TCP);
 }
 
-/* The fake libibverbs by the settings: what it cannot do without, an adapter's driver cannot either. */
+/* The fake libibverbs by the settings: a real adapter's driver needs the calls that it needs, too. */
 static void refused_verbs(const struct run *run)
 {
 	struct job_plan plan = refused_plan(run);

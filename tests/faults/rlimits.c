@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process with narrow limits (setrlimit), and callers with small stacks: everything works, or a call returns an error
+ * A process with low limits (setrlimit), and callers with small stacks: everything works, or a call returns an error
  * and the log says why.
  */
 #include "attempt.h"
@@ -26,7 +26,7 @@
 
 enum from {
 	ABSOLUTE,
-	FROM_NOW /* the limit is what the process has, and so much more */
+	FROM_NOW /* the limit is the current use plus this */
 };
 
 struct narrow {
@@ -34,8 +34,8 @@ struct narrow {
 	int resource;
 	enum from from;
 	rlim_t limit;
-	bool works; /* promised */
-	bool other; /* as another user, for whom the limit counts */
+	bool works; /* guaranteed */
+	bool other; /* as another user, to whom the limit applies */
 };
 
 static const struct narrow narrows[] = {
@@ -78,13 +78,13 @@ static void apply(const struct narrow *narrow)
 {
 	rlim_t bytes = narrow->limit + (narrow->from == FROM_NOW ? used_now(narrow->resource) : 0);
 
-	/* The hard limit as well: the plugin must not help itself. */
+	/* The hard limit as well: the plugin must not raise it. */
 	check(!setrlimit((__rlimit_resource_t)narrow->resource, &(struct rlimit){ bytes, bytes }));
 	if (narrow->other && !geteuid())
 		check(!setuid(NOBODY));
 }
 
-/* The receiver closes while messages are in progress: what happened to the sender's comm goes to a file. */
+/* The receiver closes while messages are in flight: the events of the sender's comm go to a file. */
 static void leave_in_the_middle(void)
 {
 	struct deadline deadline = deadline_in(ATTEMPT_MS / 2, "an error");
@@ -118,7 +118,7 @@ static int try_narrow(const struct job_plan *plan, const void *row)
 	check_ok(driver_finalize(attempt.net.driver, attempt.net.ctx));
 	check_that(fine || atomic_load(&attempt.job.warns), "an error, and not a word about it");
 	check_that(fine || !narrow->works, "it should do with that: %s", attempt.job.warn[0]);
-	if (narrow->resource != RLIMIT_FSIZE) /* for us, too */
+	if (narrow->resource != RLIMIT_FSIZE) /* readable by this process, too */
 		printf("%-18s %.*s\n", narrow->name, WARN_BYTES,
 		       fine ? "works" : attempt.job.warn[0]);
 	return ATTEMPT_DONE;

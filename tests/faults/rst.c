@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A man in the middle of a path who resets connections: he sees a segment pass, and sends an RST in
- * the name of one of its ends. */
+/* A middlebox that resets connections: it sees a segment pass, and sends an RST in the name of one of its ends. */
 #include "world.h"
 
 #include <arpa/inet.h>
@@ -46,7 +45,7 @@ static uint32_t sum_of(const void *data, size_t bytes)
 	return sum;
 }
 
-/* `seen` came from the host that is to be reset: the answer of its peer, as if it knew nothing. */
+/* `seen` came from the host to be reset: the answer that its peer would send for an unknown connection. */
 static void answer(const struct segment *seen, struct segment *rst)
 {
 	*rst = (struct segment){ .ether.ether_type = htons(ETHERTYPE_IP) };
@@ -69,7 +68,7 @@ static void answer(const struct segment *seen, struct segment *rst)
 	rst->tcp.check = fold(sum + sum_of(&rst->tcp, sizeof(rst->tcp)));
 }
 
-/* A segment of an established connection that comes from the host behind this port. */
+/* A segment of an established connection from the host behind this port. */
 static bool is_usable(const unsigned char *frame, ssize_t bytes, const struct sockaddr_ll *from,
 		      struct segment *seen)
 {
@@ -144,7 +143,7 @@ bool world_rst(const struct world *world, int side, unsigned path, int ms)
 	struct segment first, seen;
 	bool sent = see(tap.fd, ms, &first) && reset(&tap, &first);
 
-	/* What passed at the same time may have made it too old: again, until it is silent. */
+	/* Segments that passed at the same time may have made it too old: repeat until the connection is silent. */
 	for (int i = 0; sent && i < TRIES && see(tap.fd, SILENCE_MS, &seen); i++) {
 		if (same_connection(&first, &seen))
 			reset(&tap, &seen);

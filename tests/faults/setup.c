@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connecting to, and accepting from, peers that do not do their part: every call returns at once,
- * and the whole ends by its deadline. */
+/* Connecting to, and accepting from, peers that do not complete the handshake: every call returns at once, and the
+ * set-up ends by its time-out. */
 #include "measure.h"
 #include "scenario.h"
 
@@ -23,7 +23,7 @@
 #define CONNECT_MS  1000 /* ANYNET_CONNECT_TIMEOUT here */
 #define STEPS_MAX   200
 #define CONNECTIONS 64
-#define ACCEPT_MS   750 /* accept is called for so long when the connector is gone */
+#define ACCEPT_MS   750 /* accept is called for this long after the connector is gone */
 
 static struct job_state job; /* of this process */
 
@@ -36,14 +36,14 @@ static struct test_net open_net(const struct job_plan *plan)
 	return net;
 }
 
-/* --- a listener that is none of ours --- */
+/* --- a listener that is not the plugin's --- */
 
 struct impostor {
 	const char *name;
 	bool accepts, closes;
-	size_t bytes; /* said after accepting */
+	size_t bytes; /* sent after accepting */
 	bool noise;   /* … not the beginning of a welcome */
-	bool stands;  /* his kernel keeps the connection: he may be late */
+	bool stands;  /* its kernel keeps the connection: it may answer late */
 };
 
 static const struct impostor impostors[] = {
@@ -99,7 +99,8 @@ static void serve(int listener, const struct impostor *impostor, int fds[CONNECT
 		fds[(*count)++] = fd;
 }
 
-/* connect until it fails; how long that took. One that stands goes after three times the deadline. */
+/* Calls connect until it fails; returns how long that took. An established one is replaced after three times the
+ * time-out. */
 static double connect_in_vain(struct test_net *net, struct link *link, int listener,
 			      const struct impostor *impostor)
 {
@@ -146,7 +147,7 @@ static void connect_to_impostor(const struct run *run)
 		double ms = connect_in_vain(&net, &link, fd, &impostors[i]);
 		printf("%s: gave up after %.0f ms\n", impostors[i].name, ms);
 		check(ms > CONNECT_MS / 2);
-		/* That it is waited for is told after one second and after two. */
+		/* A warning after one second and after two says that it waits. */
 		check_int(atomic_load(&job.warns) - warns, impostors[i].stands ? 3 : 1);
 		measure_check(&job);
 		close(fd);
@@ -155,14 +156,14 @@ static void connect_to_impostor(const struct run *run)
 	check_ok(driver_finalize(net.driver, net.ctx));
 }
 
-/* --- peers of ours, in lockstep: one step for each byte, an answer with the outcome --- */
+/* --- peers with the plugin, in lockstep: one step for each byte, an answer with the result --- */
 
 struct peer_plan {
 	const struct job_plan *plan;
 	bool connects;
 };
 
-/* Two processes have a part of the handshake each; `fd` carries the handle first. */
+/* Two processes run a part of the handshake each; `fd` carries the handle first. */
 static void step_on_demand(int fd, void *arg)
 {
 	const struct peer_plan *peer = arg;
@@ -216,8 +217,8 @@ static void peer_gone(struct peer *peer, bool freeze)
 		peer_kill(peer);
 }
 
-/* The acceptor goes away after `steps` steps of both; a frozen one is waited for, and dies later. True if there were
- * fewer. */
+/* The acceptor ends after `steps` steps of both; a frozen one is waited for, and dies later. True if there were fewer
+ * steps. */
 static bool connect_to_absent(const struct job_plan *plan, int steps, bool freeze)
 {
 	struct peer_plan peer_plan = { plan, false };
@@ -253,7 +254,7 @@ static bool connect_to_absent(const struct job_plan *plan, int steps, bool freez
 	return done < steps;
 }
 
-/* Runs something in a process of its own; its exit status. */
+/* Runs `run` in a process of its own; returns its exit status. */
 static int in_process(bool (*run)(const struct job_plan *plan, int steps, bool freeze),
 		      const struct job_plan *plan, int steps, bool freeze)
 {
@@ -263,7 +264,7 @@ static int in_process(bool (*run)(const struct job_plan *plan, int steps, bool f
 	pid_t pid = fork();
 	check(pid >= 0);
 	if (!pid)
-		_exit(run(plan, steps, freeze) ? 2 : 0); /* what it leaves is not given back */
+		_exit(run(plan, steps, freeze) ? 2 : 0); /* what it leaves open is not closed */
 	check(peer_reap(pid, 2 * TEST_PATIENCE_MS, &status));
 	check_that(WIFEXITED(status) && WEXITSTATUS(status) != TEST_FAILED,
 		   "%d steps, %s: status 0x%x", steps, freeze ? "frozen" : "dead",
@@ -292,9 +293,9 @@ static void connect_to_gone(const struct run *run)
 	for_all_steps(&plan, connect_to_absent);
 }
 
-/* --- the other way round --- */
+/* --- roles exchanged --- */
 
-/* With the first connector gone the listener is free for another one, or has made a comm of it. */
+/* When the first connector is gone the listener accepts another one, or has made a comm of the first. */
 static void serve_another(struct test_net *net, struct link *link, struct peer *peer)
 {
 	struct deadline deadline = deadline_in(SETTLED_MS, "another connector to be served");

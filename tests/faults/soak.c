@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Everything at random. A soak is a row of episodes, each with jobs, paths and settings of its own,
- * during which faults come and go; most end well, some with a death. The seed decides all of it, so
- * the same seed brings the same faults in the same order; soak-episode runs one again.
+ * Random faults. A soak is a sequence of episodes, each with its own jobs, paths and settings, during which faults
+ * occur; most end normally, some with a death. The seed determines all of it, so the same seed gives the same faults in
+ * the same order; soak-episode repeats one.
  */
 #include "hurt.h"
 #include "scenario.h"
@@ -32,7 +32,7 @@
 #define DROP_MS_MAX  3000
 #define FAULT_MS_MAX 900
 
-/* What all episodes came to; shared with them. */
+/* Totals of all episodes; shared with them. */
 struct totals {
 	_Atomic uint64_t messages, bytes, faults, deaths;
 	_Atomic uint64_t stall_ms;
@@ -42,7 +42,7 @@ struct episode {
 	uint64_t random;
 	struct duo duo;
 	struct world world; /* paths 0 = loopback */
-	bool resets;        /* the kernel does them for us */
+	bool resets;        /* the kernel can end sockets */
 	struct totals *totals;
 	char setting[6][40];
 	unsigned faults;
@@ -83,7 +83,7 @@ static struct job_plan random_plan(struct episode *episode, const struct run *ru
 	return plan;
 }
 
-/* --- faults that have to be survived --- */
+/* --- faults that must be survived --- */
 
 static unsigned random_hurt(struct episode *episode)
 {
@@ -109,8 +109,8 @@ static void fault_hurt(struct episode *episode)
 		duo_hurt(&episode->duo, side, 0, 0);
 }
 
-/* A connection that this side shuts while it waits for the stopped peer's answer looks as if the peer
- * had hung up, again and again: that is not the fault meant here. */
+/* A connection that this side shuts down while it waits for the stopped peer's answer looks as if the peer had closed
+ * it, again and again: that fault is not meant here. */
 static void fault_stop(struct episode *episode)
 {
 	int side = (int)below(episode, 2);
@@ -204,7 +204,7 @@ static void end_well(struct episode *episode)
 	duo_finish(duo, "episode");
 }
 
-/* One job dies or gives up in the middle of it all; the other knows, and gets away. */
+/* One job dies or aborts meanwhile; the other one is notified, and gets away. */
 static void end_badly(struct episode *episode)
 {
 	struct duo *duo = &episode->duo;
@@ -276,7 +276,7 @@ static bool episode_apart(const struct run *run, uint64_t seed, struct totals *t
 	}
 	bool ended = peer_reap(pid, EPISODE_S * 1000, &status);
 	if (!ended) {
-		kill(pid, SIGKILL); /* its jobs go with it */
+		kill(pid, SIGKILL); /* its jobs are killed with it */
 		waitpid(pid, &status, 0);
 	}
 	if (ended && WIFEXITED(status) && WEXITSTATUS(status) == TEST_SKIPPED)

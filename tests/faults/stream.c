@@ -8,11 +8,11 @@
 #include <string.h>
 #include <support/check.h>
 
-#define TEMPLATE_SHIFTS 8192 /* starts of messages in the template */
+#define TEMPLATE_SHIFTS 8192 /* start positions of messages in the template */
 #define TEMPLATE_BYTES  (MESSAGE_MAX + TEMPLATE_SHIFTS * 128u)
 #define WRONG_TOLD_MAX  10
 
-/* --- what message k is --- */
+/* --- contents of message k --- */
 
 static const unsigned char *template_bytes(void)
 {
@@ -34,7 +34,7 @@ static uint64_t mixed(const struct stream *stream, uint64_t message, uint64_t wh
 	return random_next(&state);
 }
 
-/* As likely between 2^i and 2^(i+1) for every i; the ends of the range now and then. */
+/* Equally likely between 2^i and 2^(i+1) for every i; the ends of the range at times. */
 static size_t size_of(const struct stream *stream, uint64_t message)
 {
 	if (stream->plan->bytes != SIZES_MIX)
@@ -64,8 +64,7 @@ static int tag_of(const struct stream *stream, uint64_t message)
 	return (int)(message % tag_count(stream)) + 5;
 }
 
-/* The message that the receive posted as number `turn` is for: as many as there are tags change
- * places with each other. */
+/* The message for the receive posted as number `turn`: as many as there are tags are permuted. */
 static uint64_t message_of_turn(const struct stream *stream, uint64_t turn)
 {
 	unsigned tags = tag_count(stream);
@@ -203,7 +202,7 @@ static int post_send(struct stream *stream, struct request *request)
 	return ret;
 }
 
-/* Nobody has written to the buffer since it was blanked. */
+/* The buffer is unchanged since it was blanked. */
 static void check_blank(struct stream *stream, unsigned slot)
 {
 	const struct buffer *buffer = &stream->buffers[slot];
@@ -229,7 +228,7 @@ static void check_blank(struct stream *stream, unsigned slot)
 		stream->index, (unsigned long)wrong);
 }
 
-/* Room is the size, or now and then more. */
+/* Room is the size, or at times more. */
 static size_t room_of(const struct stream *stream, uint64_t message)
 {
 	size_t bytes = size_of(stream, message), most = stream->buffers[0].bytes;
@@ -274,8 +273,8 @@ static bool may_post(const struct stream *stream)
 	return stream->posted_messages < limit;
 }
 
-/* A sender does not write to a buffer that a message still uses: the window is smaller than the
- * number of buffers, and requests are done in order. */
+/* A sender does not write to a buffer that a message still uses: the window is smaller than the number of buffers, and
+ * requests complete in order. */
 static bool post(struct stream *stream)
 {
 	struct request *request = &stream->requests[stream->posted % WINDOW];
@@ -334,7 +333,7 @@ static void check_content(struct stream *stream, uint64_t message)
 	memset(got, BUFFER_BLANK, bytes);
 	stream->used[slot] = stream->buffers[slot].bytes < bytes + 4096
 				     ? stream->buffers[slot].bytes
-				     : bytes + 4096; /* what lies behind it, too */
+				     : bytes + 4096; /* the bytes behind it, too */
 	buffer_check_guards(&stream->buffers[slot]);
 }
 
@@ -348,7 +347,7 @@ static void finish(struct stream *stream, const struct request *request, const i
 		size_t wanted = size_of(stream, message);
 		bytes += wanted;
 		if (stream->is_send) {
-			/* Done: the buffer is NCCL's again. */
+			/* Done: NCCL may reuse the buffer. */
 			if (!stream->plan->fast)
 				memset(stream->buffers[slot_of(stream, message)].data, 0x5a,
 				       wanted);
@@ -422,7 +421,7 @@ void stream_close(struct stream *stream)
 	for (unsigned i = 0; i < stream->buffer_count; i++) {
 		timed_close(stream,
 			    driver_dereg_mr(stream->net, stream->comm, stream->mhandles[i]));
-		/* From here on it is NCCL's memory again, also if a receive was in flight. */
+		/* From here on the memory is NCCL's, even if a receive was in flight. */
 		if (!stream->is_send && !stream->plan->fast) {
 			buffer_blank(&stream->buffers[i]);
 			stream->used[i] = stream->buffers[i].bytes;

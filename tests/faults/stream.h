@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One end of a comm with a stream of messages on it, as NCCL's progress thread drives it: a window
- * of requests, the oldest tested first. Sizes, tags and contents of message k follow from the seed,
- * so both ends know them. What is checked of a receive: its size, every byte, the guards around the
- * buffer, and that nothing is written behind its end, or after it was done, or after the close.
+ * One end of a comm with a stream of messages, driven as by NCCL's progress thread: a window of requests, the oldest
+ * tested first. Sizes, tags and contents of message k follow from the seed, so both ends know them. Checked of a
+ * receive: its size, every byte, the guards around the buffer, and that nothing is written behind its end, after it was
+ * done, or after the close.
  */
 #ifndef TESTS_FAULTS_STREAM_H
 #define TESTS_FAULTS_STREAM_H
@@ -35,7 +35,7 @@ struct stream {
 	uint64_t posted_messages, done_messages;
 	struct request requests[WINDOW];
 	struct buffer buffers[SLOTS * TAGS_MAX];
-	size_t used[SLOTS * TAGS_MAX]; /* bytes that held a message, and have been blanked */
+	size_t used[SLOTS * TAGS_MAX]; /* bytes of earlier messages, which have been blanked */
 	void *mhandles[SLOTS * TAGS_MAX];
 	unsigned buffer_count;
 };
@@ -43,16 +43,16 @@ struct stream {
 void stream_init(struct stream *stream, const struct job_plan *plan, struct shared *shared,
 		 int side, unsigned index, struct driver_net *net);
 
-/* One step of connecting; 1 = there is a comm, 0 = not yet, -1 = it failed (state->error). */
+/* One step of connecting; 1 = connected, 0 = not yet, -1 = failed (state->error). */
 int stream_connect(struct stream *stream, void *ctx);
 
-/* One turn; true if something was posted or completed. An error is kept in state->error. */
+/* One iteration; true if something was posted or completed. An error is kept in state->error. */
 bool stream_turn(struct stream *stream);
 
-/* deregMr of everything, then close, each timed. Harmless when there is nothing. */
+/* deregMr of everything, then close, each timed. Does nothing if nothing is open. */
 void stream_close(struct stream *stream);
 
-/* After the close: nobody has written since. Frees the buffers. */
+/* After the close: checks that nothing was written since, and frees the buffers. */
 void stream_free(struct stream *stream);
 
 #endif

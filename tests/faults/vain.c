@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections that stand and move nothing: the network lets a handshake through and loses what matters, the
- * same bytes never arrive as they were sent, every connection ends before one piece has arrived. Either the
- * job goes on, or both ends get an error in time, and a few lines say why. */
+/* Connections that are established and deliver nothing: the network passes handshakes only, data is always corrupted,
+ * every connection ends before one piece has arrived. Either the job continues, or both ends get an error in time, and
+ * a few log lines say why. */
 #include "scenario.h"
 #include "world.h"
 
@@ -12,7 +12,7 @@
 #define MBIT      1000
 #define KIB       1024u
 #define RECOVERY_MS   3000 /* ANYNET_RECOVERY_TIMEOUT here */
-#define WARNS_MAX 12   /* of a connection that is replaced for as long as that */
+#define WARNS_MAX 12   /* breaks of a connection that is replaced during that time */
 
 static const char *const roles[] = { "sender", "receiver" };
 
@@ -36,7 +36,7 @@ static struct job_plan world_plan(const struct run *run, const struct world *wor
 	return plan;
 }
 
-/* Both give up; one of them says `why`, and neither says much. */
+/* Both fail; one of them logs `why`, and neither logs much. */
 static void both_give_up(struct duo *duo, uint64_t began, const char *why)
 {
 	for (int side = 0; side < 2; side++) {
@@ -57,7 +57,7 @@ static void both_give_up(struct duo *duo, uint64_t began, const char *why)
 	}
 }
 
-/* The only path loses packets of full size: it goes on with smaller ones. */
+/* The only path loses packets of full size: it continues with smaller ones. */
 static void size_only(const struct run *run)
 {
 	struct world world;
@@ -75,7 +75,7 @@ static void size_only(const struct run *run)
 	duo_finish(&duo, "packets over 1023 bytes lost on the only path");
 }
 
-/* The other path goes on: at once, and while the first one is tried again. */
+/* The other path takes over: at once, and while the first one is retried. */
 static void one_of_two(const struct run *run, bool large, const char *what)
 {
 	struct world world;
@@ -136,14 +136,14 @@ static void corrupt_always(const struct run *run)
 	both_give_up(&duo, began, "its checksum is always wrong");
 }
 
-/* No connection brings as much as a piece that counts as a whole only. */
+/* No connection delivers as much as a piece that counts only as a whole. */
 static void reset_always(const struct run *run)
 {
 	struct job_plan plan = vain_plan(run);
 	struct duo duo;
 
 	plan_set(&plan, "ANYNET_CHECKSUM=1");
-	plan_set(&plan, "ANYNET_TCP_RCVBUF=32k"); /* so that nothing comes all at once */
+	plan_set(&plan, "ANYNET_TCP_RCVBUF=32k"); /* so that the data does not arrive at once */
 	duo_start(&duo, &plan);
 	duo_move(&duo, 8, SETTLED_MS);
 	uint64_t began = real_ns();
@@ -151,7 +151,7 @@ static void reset_always(const struct run *run)
 	both_give_up(&duo, began, "connections in a row");
 }
 
-/* Where less than a piece counts as well it goes on. */
+/* If less than a piece counts as well it continues. */
 static void reset_often(const struct run *run)
 {
 	struct job_plan plan = vain_plan(run);

@@ -16,7 +16,7 @@
 
 #define COMMAND_BYTES 512
 
-/* Runs a command of iproute2 in a namespace; its exit. */
+/* Runs a command of iproute2 in a namespace; returns its exit status. */
 static bool command_in(int netns, const char *text)
 {
 	int status;
@@ -73,7 +73,7 @@ static void plug_in(const struct world *world, int side, unsigned path, unsigned
 		       path, mbit);
 }
 
-/* Is the carrier known to the hosts, and does the bridge forward? The kernel may take seconds to notice a change. */
+/* Do the hosts see the carrier, and does the bridge forward? The kernel may take seconds to notice a change. */
 static bool carries(const struct world *world, unsigned path)
 {
 	char text[COMMAND_BYTES];
@@ -170,14 +170,14 @@ void world_lose(const struct world *world, unsigned path, unsigned permille)
 		       host, path, host, path, host, path, permille);
 }
 
-/* Towards both hosts, two classes: one goes on, the other has a queue without room. */
+/* Towards both hosts, two classes: one passes, the other has a queue without room. */
 static void make_classes(const struct world *world, unsigned path, unsigned usual)
 {
 	if (!command_in(world->middle, "tc qdisc add dev probe2 root handle 1: htb && "
 				       "tc qdisc del dev probe2 root"))
 		check_skip("this kernel has no htb");
 	for (int host = 0; host < 2; host++) {
-		/* Packets as they are on a wire, not many in one. */
+		/* Packets as on a wire, not several in one. */
 		run_in(world->host[host], "ip link set " WORLD_IFNAME "%u gso_max_segs 1", path);
 		run_in(world->middle, "tc qdisc add dev s%dp%u root handle 1: htb default %u", host,
 		       path, usual);

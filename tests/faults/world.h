@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two hosts and what lies between them, made of network namespaces: each path is a NIC at either
- * host (anyp0, anyp1, …; shaped), joined by a bridge in a third namespace, so that a link can go
- * down at one host without the other one noticing, or be cut in the middle with nobody noticing.
+ * Two hosts and the network between them, made of network namespaces. Each path is a NIC at either host (anyp0, anyp1,
+ * …; shaped), joined by a bridge in a third namespace, so that a link can go down at one host without notice to the
+ * other, or be cut in the middle without notice to either.
  */
 #ifndef TESTS_FAULTS_WORLD_H
 #define TESTS_FAULTS_WORLD_H
@@ -18,36 +18,35 @@ struct world {
 	unsigned paths;
 };
 
-/* Moves this process into namespaces of its own. Skips the test if it may not. */
+/* Moves this process into its own namespaces. Skips the test if it is not allowed. */
 void world_make(struct world *world, unsigned paths, unsigned mbit);
 
-/* Waits until all paths carry packets again: the kernel may take seconds to notice that a carrier is back. */
+/* Waits until all paths carry packets again: the kernel may take seconds to notice a carrier. */
 void world_settle(const struct world *world);
 
-/* The host's own doing: `ip link set … down`. The other host does not notice. */
+/* `ip link set … down` on the host. The other host does not notice. */
 void world_link(const struct world *world, int side, unsigned path, bool up);
 
-/* The carrier at that host comes or goes, because the other end of its cable does. */
+/* The carrier at that host is lost or returns, because of the other end of its cable. */
 void world_carrier(const struct world *world, int side, unsigned path, bool on);
 
-/* Packets towards that host disappear, and nobody is told. */
+/* Packets towards that host are lost without notice. */
 void world_drop(const struct world *world, int side, unsigned path, bool on);
 
-/* So many of a thousand packets disappear, either way, each by chance. */
+/* Of a thousand packets this many are lost, in both directions, at random. */
 void world_lose(const struct world *world, unsigned path, unsigned permille);
 
-/* Packets larger than WORLD_MTU, either way, disappear, and nobody is told; or all but handshakes do: those
- * as small as acknowledgements, and those with a hello of `hello_bytes`. */
+/* Packets larger than WORLD_MTU are lost without notice, in both directions; or all except handshakes are: those as
+ * small as acknowledgements, and those with a hello of `hello_bytes`. */
 #define WORLD_MTU 1023
 void world_drop_large(const struct world *world, unsigned path);
 void world_drop_data(const struct world *world, unsigned path, unsigned hello_bytes);
 
-/* Somebody on the path ends the next connection that has traffic, with an RST to that host. False if
- * there was none within `ms`. */
+/* A middlebox ends the next connection with traffic, by an RST to that host. False if there was none within `ms`. */
 bool world_rst(const struct world *world, int side, unsigned path, int ms);
 
-/* Somebody listens from now on, and ends the connection that he saw traffic of last once nothing has
- * passed for `ms`: the other host is not asked, and does not notice. False if he saw none. */
+/* A middlebox listens from now on, and resets the connection whose traffic it saw last once nothing has passed for
+ * `ms`: the other host does not notice. False if it saw none. */
 struct world_tap {
 	int fd, port;
 };
