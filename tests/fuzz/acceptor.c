@@ -14,7 +14,7 @@ struct acceptor acceptor;
 
 __typeof__(socket_connect) __wrap_socket_connect;
 
-/* A dial: a new line. */
+/* A new connection. */
 int __wrap_socket_connect(const struct sockaddr_storage *from, const struct sockaddr_storage *to,
 			  const struct anynet_config *cfg, bool same_host, int segment_bytes)
 {
@@ -76,7 +76,7 @@ const struct line *acceptor_find(int theirs)
 	return NULL;
 }
 
-/* --- hearing --- */
+/* --- reading --- */
 
 static void heard_hello(struct line *line)
 {
@@ -89,7 +89,7 @@ static void heard_hello(struct line *line)
 	must(verdict == (acceptor.secret ? AUTH_CHALLENGE : AUTH_ADMIT));
 }
 
-/* A response, or frames. Whether its proof is right depends on what the script has said since. */
+/* A response, or frames. Whether its proof is right depends on what the script has sent since. */
 static void heard_response(struct line *line)
 {
 	struct anynet_wire_hello response;
@@ -168,7 +168,7 @@ bool line_is_answered(const struct line *line)
 	       welcome->endpoint == hello->endpoint;
 }
 
-/* A plan and where to find us. */
+/* A plan, and the addresses. */
 static void fill_plan(struct anynet_wire_hello *answer, uint8_t shape)
 {
 	answer->streams = shape & 7;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An acceptor for whoever dials (the program is linked with --wrap=socket_connect): each connection is a
- * line, on which it hears the hello and gives the answer that the script makes of the right one.
+ * An acceptor for dials of the product (the program is linked with --wrap=socket_connect): on each connection it reads
+ * the hello and sends an answer, which the script derives from the right one.
  */
 #ifndef TESTS_FUZZ_ACCEPTOR_H
 #define TESTS_FUZZ_ACCEPTOR_H
@@ -11,36 +11,36 @@
 
 #define LINES_MAX      24
 #define ACCEPTOR_ADDRS 3
-#define ACCEPTOR_PORT  7000 /* and on */
+#define ACCEPTOR_PORT  7000 /* and following */
 #define ACCEPTOR_QPN   0x99
 
 struct line {
 	int fd;     /* -1 = closed */
-	int theirs; /* the other end's descriptor, as long as that is open */
+	int theirs; /* the other end's descriptor while it is open */
 	struct anynet_wire_hello hello, answer;
-	size_t heard, said; /* of what is being heard, of the answer */
-	bool asked;         /* the hello is there */
+	size_t heard, said; /* of what is being read, of the answer */
+	bool asked;         /* the hello is complete */
 	struct anynet_wire_hello
-		told[2]; /* what has really been told: a challenge, a welcome, or else */
+		told[2]; /* the last real answer: a challenge, a welcome, or neither */
 	size_t told_bytes;
 	struct auth auth;
 };
 
-/* What goes wrong with an answer. */
+/* Errors of an answer. */
 enum {
 	STRAY_KIND = 0x01,
 	STRAY_STREAM = 0x02,
 	STRAY_EPOCH = 0x04,
 	STRAY_COMM = 0x08,
 	STRAY_ENDPOINT = 0x10,
-	STRAY_BYTES = 0x20,   /* some are the script's, before the proof is made … */
-	STRAY_UNPROVEN = 0x40 /* … and behind it */
+	STRAY_BYTES = 0x20,   /* some bytes are the script's, before the proof is computed … */
+	STRAY_UNPROVEN = 0x40 /* … and after it */
 };
 
 struct acceptor {
 	struct input *in;
 	bool secret, ib;
-	int refuses; /* the next dials fail with this errno; 0 = none does */
+	int refuses; /* the next dials fail with this errno; 0 = none */
 	unsigned count;
 	struct line lines[LINES_MAX];
 };
@@ -53,26 +53,26 @@ void acceptor_stop(void);
 /* Its address number i, as in handles and WELCOMEs. */
 struct anynet_wire_addr acceptor_addr(unsigned i);
 
-/* The line number `back` before the newest one; NULL = there is none. */
+/* The connection number `back` before the newest one; NULL = none. */
 struct line *acceptor_line(unsigned back);
 
-/* The line at whose other end this descriptor is. */
+/* The connection whose other end is this descriptor. */
 const struct line *acceptor_find(int theirs);
 
-/* Has it been told a WELCOME, status OK, to what it asked? */
+/* Did it get a WELCOME, status OK, as the answer to its hello? */
 bool line_is_answered(const struct line *line);
 
-/* Take in what there is. */
+/* Reads what has arrived. */
 void line_hear(struct line *line);
 
-/* Make an answer, of which nothing is said yet: a WELCOME with this status, or a CHALLENGE. `shape`: streams
- * and addresses, position. */
+/* Makes an answer, not sent yet: a WELCOME with this status, or a CHALLENGE. `shape`: streams and addresses,
+ * position. */
 void line_welcome(struct line *line, uint32_t status, uint8_t shape, uint8_t strays);
 void line_challenge(struct line *line, uint8_t strays);
 
 void line_say(struct line *line, size_t bytes);
 
-/* These bytes, whatever they are. */
+/* Sends these bytes, whatever they are. */
 void line_put(struct line *line, const void *bytes, size_t count);
 
 #endif

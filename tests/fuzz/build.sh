@@ -24,7 +24,7 @@ if [ -e "$LIB_FUZZING_ENGINE" ]; then
 fi
 export LIB_FUZZING_ENGINE
 
-# No flags but those that are given, and no libraries that are not used.
+# Only the given flags, and no unused libraries.
 cmake -S "$source" -B "$build" -DCMAKE_BUILD_TYPE=None -DCMAKE_C_COMPILER="$CC" \
 	-DCMAKE_C_FLAGS="$CFLAGS" -DANYNET_FUZZ=ON -DBUILD_TESTING=ON \
 	-DCMAKE_EXE_LINKER_FLAGS='-Wl,--as-needed -Wl,-rpath,$ORIGIN/lib'

@@ -6,7 +6,7 @@
 #include "transports/base/os.h"
 
 #define SECOND_MS    1000
-#define CALLS_PER_MS 2 /* whoever waits for a time to come sees it come */
+#define CALLS_PER_MS 2 /* a wait for a future time ends */
 
 static uint64_t now_ms = 1000 * SECOND_MS, noise;
 static unsigned calls;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Time and randomness of the program, which is linked with --wrap=os_now_ms and --wrap=os_random: an
- * input does the same every time it runs, and what takes minutes takes one step.
+ * Time and randomness of the program, which is linked with --wrap=os_now_ms and --wrap=os_random: an input behaves the
+ * same every time, and minutes take one step.
  */
 #ifndef TESTS_FUZZ_CLOCK_H
 #define TESTS_FUZZ_CLOCK_H
 
 #include <stdint.h>
 
-/* At the beginning of an input. Time never goes back: it begins at a full second that was not there yet. */
+/* Called at the start of an input. Time never goes back: it starts at a full second not used before. */
 void clock_start(void);
 
 void clock_pass(uint32_t ms);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that `anynet check` finds on a host: libraries, the loader's cache, NCCL's settings files,
- * values of variables, configuration spaces of bridges, the kernel's log, texts for the terminal. The
- * first byte chooses which of them the rest is.
+ * Files that `anynet check` reads on a host: libraries, the loader's cache, NCCL's settings files, values of variables,
+ * configuration spaces of bridges, the kernel's log, texts for the terminal. The first byte selects the kind of the
+ * rest.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static void read_library(const uint8_t *data, size_t bytes)
 	char err[256];
 	void *copy = NULL;
 
-	/* A mapped file is aligned; so is this, and it ends where the input does. */
+	/* Aligned like a mapped file, and ends where the input does. */
 	if (posix_memalign(&copy, 8, bytes ? bytes : 1))
 		abort();
 	memcpy(copy, data, bytes);
@@ -60,7 +60,7 @@ static void visit_line(const struct conf_entry *entry, void *context)
 	++*lines;
 }
 
-/* Printable text stays as it is. */
+/* Printable text is not changed. */
 static void print(const char *text)
 {
 	char *clean = text_printable(text), *again = text_printable(clean);

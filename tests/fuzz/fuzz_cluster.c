@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `anynet cluster` takes in: JSON that stands for an order to a worker, for a join, for a pair's
- * result, and for a run that was saved. What is accepted must be within bounds, and reports must be text.
+ * Input of `anynet cluster`: JSON as an order to a worker, as a join, as a pair's result, and as a saved run. Accepted
+ * input must be within bounds, and reports must be text.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -51,7 +51,7 @@ static void print_plain(const json_t *doc, FILE *out)
 	cluster_print(doc, out, &(struct terminal){ .width = 60 });
 }
 
-/* How many elements there are is ours to say. */
+/* The number of elements is chosen here. */
 static size_t count(const char *text, const char *what)
 {
 	size_t found = 0;
@@ -75,7 +75,7 @@ static void check_run(json_t *doc)
 	json_decref(unclear);
 }
 
-/* The second of two is the first's again. */
+/* The second of two gets the name of the first. */
 static void check_results(json_t *result)
 {
 	json_t *hosts = json_pack("[{s:s}, {s:s}]", "name", "a", "name", "b");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The connector's side with the input as the acceptor: connects, streams, the connections that replace
- * broken ones, and a receive comm's question whether its sender lives. Answers come right, in pieces, late,
- * to other questions, or not at all; with and without a secret, for TCP and for queue pairs. What becomes
- * of an answer that is to another question is nothing. No thread, and clock.c's time.
+ * The connector's side with the input as the acceptor: connects, streams, connections that replace broken ones, and a
+ * receive comm's probe whether its sender lives. Answers come right, in pieces, late, to other requests, or not at all;
+ * with and without a secret, for TCP and for queue pairs. An answer to another request must have no effect. No thread,
+ * and the time of clock.c.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -28,8 +28,8 @@
 #define IB_DEVICE   0x02
 #define CHECKSUMS   0x04
 #define RECOVERIES       0x08
-#define RECEIVES    0x10 /* the comm is a receive comm, there from the beginning; it asks */
-#define TWO_STREAMS      0x20 /* are wanted */
+#define RECEIVES    0x10 /* the comm is a receive comm from the start; it probes */
+#define TWO_STREAMS      0x20 /* are requested */
 #define LINKS_ONLY  0x40
 #define BY_CM       0x80
 
@@ -41,21 +41,21 @@ static struct {
 		uint8_t bytes[ANYNET_HANDLE_BYTES];
 	} handle;
 	struct anynet_comm *comm;
-	bool refused; /* some dial may have been */
+	bool refused; /* a dial may have happened */
 	struct sent sent[SENT_MAX];
 	struct posted posted[ANYNET_REQUESTS];
 } run;
 
 __typeof__(registry_add) __wrap_registry_add;
 
-/* Its caller does without a thread that looks after it. */
+/* Its caller runs without a background thread. */
 int __wrap_registry_add(struct anynet_comm *comm)
 {
 	(void)comm;
 	return -ENOMEM;
 }
 
-/* --- what must hold --- */
+/* --- invariants --- */
 
 static void check_streams(void)
 {
@@ -152,9 +152,9 @@ static void test_all(void)
 			posted_blank(run.comm, &run.posted[i]);
 }
 
-/* --- the acceptor's words --- */
+/* --- the acceptor's answers --- */
 
-/* All that a right acceptor does with a connection. */
+/* All steps of a correct acceptor. */
 static void answer_rightly(struct line *line, uint8_t shape)
 {
 	line_hear(line);
@@ -182,7 +182,7 @@ static void answer(struct line *line)
 		line_say(line, SIZE_MAX);
 }
 
-/* Another version's, as long as the part that never changes. */
+/* That of another version, as long as the part that never changes. */
 static void answer_in_another_version(struct line *line)
 {
 	line_welcome(line, ANYNET_STATUS_VERSION, 0, 0);
@@ -320,7 +320,7 @@ static void make_handle(void)
 	handle_fill(&run.handle.wire, 5, token, addrs, 2);
 }
 
-/* One whose streams' other ends are lines that were never dialled. */
+/* A comm whose streams end in connections that were never dialled. */
 static void open_receiver(void)
 {
 	struct comm_paths *paths;
@@ -355,7 +355,7 @@ static void start_once(void)
 		return;
 	started = true;
 	stub_offer(&local_cfg, local_dev.name);
-	listen_hold(held, 1, addrs); /* else every run would open a socket */
+	listen_hold(held, 1, addrs); /* otherwise every run would open a socket */
 }
 
 static void start(void)
@@ -413,7 +413,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	return 0;
 }
 
-/* Nor does the background thread start. */
+/* The background thread does not start either. */
 __typeof__(background_rouse) __wrap_background_rouse;
 
 void __wrap_background_rouse(void)

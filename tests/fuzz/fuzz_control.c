@@ -139,7 +139,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	for (int i = 0; in.left && i < STEPS_MAX; i++)
 		step(&run);
 	test_all(&run);
-	/* NCCL has taken everything back; then it closes. */
+	/* NCCL has taken all buffers back, and closes. */
 	for (int i = 0; i < SENT_MAX; i++)
 		sent_take_back(run.comm, &run.sent[i]);
 	sent_close(run.comm);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Logs and rule files. The first byte chooses: a rule file, or a log and the size of the blocks it is
- * read in. What is found must not depend on that size as long as no line is longer, and what is
- * printed must be text.
+ * Logs and rule files. The first byte selects: a rule file, or a log and the size of the blocks in which it is read.
+ * The findings must not depend on that size if no line is longer, and the output must be text.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,7 +56,7 @@ static struct report *read_log(const char *text, size_t bytes, size_t block)
 	return report;
 }
 
-/* Lines are shorter than a block, and no escape sequence takes a line's end with it. */
+/* Lines are shorter than a block, and no escape sequence removes the end of a line. */
 static bool is_plain(const char *text, size_t bytes)
 {
 	size_t run = 0;
@@ -89,7 +88,7 @@ static void must_be_text(const char *text)
 		must((unsigned char)*text >= ' ' || *text == '\n');
 }
 
-/* Every finding has its message in the JSON: jansson leaves out what is not valid UTF-8. */
+/* Every finding has its message in the JSON: jansson omits invalid UTF-8. */
 static void must_have_messages(const struct report *report, const char *json)
 {
 	size_t wanted = report->error_count + report->warning_count + report->harmless_count;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A receive comm whose sender is the input: a script of receives to post, bytes to write on its streams
- * (right messages, plausible frames, garbage), tests, deregistrations and closed connections.
+ * A receive comm whose sender is the input: a script of receives to post, bytes to write on its streams (correct
+ * messages, plausible frames, garbage), tests, deregistrations and closed connections.
  */
 #include <sys/socket.h>
 
@@ -18,14 +18,14 @@ struct run {
 	struct anynet_comm *comm;
 	int peers[STREAMS_MAX]; /* -1 = closed */
 	unsigned streams;
-	uint32_t next_seq; /* of the next right message */
+	uint32_t next_seq; /* of the next correct message */
 	struct posted posted[ANYNET_REQUESTS];
 };
 
 static enum buffer_kind choose_kind(uint8_t choice, size_t bytes)
 {
 	if (choice & 0x20 && !bytes)
-		return BUFFER_NONE; /* nothing is going to be written */
+		return BUFFER_NONE; /* nothing will be written */
 	return choice & 0x40 ? BUFFER_REGISTERED : BUFFER_PLAIN;
 }
 
@@ -43,7 +43,7 @@ static void post(struct run *run)
 		posted_add(run->comm, posted, choose_kind(choice, bytes), bytes, choice >> 3 & 3);
 	}
 	posted_post(run->comm, posted);
-	/* Buffers of a receive that was refused stay in flight only if the comm failed. */
+	/* Buffers of a refused receive stay in flight only if the comm failed. */
 	if (!posted->req)
 		posted_blank(run->comm, posted);
 }
@@ -73,7 +73,7 @@ static void put_frame(struct run *run, unsigned stream, const struct anynet_wire
 	peer_send(run->peers[stream], bytes, anynet_min(payload, sizeof(bytes)));
 }
 
-/* A whole message, in two chunks on two streams if there are. */
+/* A whole message, in two chunks on two streams if there are two. */
 static void message(struct run *run, unsigned stream)
 {
 	uint8_t choice = input_u8(run->in);

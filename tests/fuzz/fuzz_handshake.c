@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The accept engine with the input as its peers: a script of connections to the listening socket,
- * bytes on them (garbage, or a hello or response that was right until the script changed it, in
- * pieces), accepts and hang-ups, with and without a secret. Whatever happened, a listener that still
- * waits accepts a real peer afterwards.
+ * The accept engine with the input as its peers: a script of connections to the listening socket, bytes on them
+ * (garbage, or a hello or response that was correct until the script changed it, in pieces), accepts and closes, with
+ * and without a secret. Afterwards a listener that still waits must accept a real peer.
  */
 #include <arpa/inet.h>
 #include <sys/socket.h>
@@ -20,12 +19,12 @@
 /* of the first byte */
 #define CLOSE_COMM_FIRST 0x01
 #define WITH_SECRET      0x02
-#define CHANGE_PROVEN    0x04 /* what the script changes is changed behind the proof */
+#define CHANGE_PROVEN    0x04 /* changes of the script come after the proof */
 
 #define PEERS_MAX      4
 #define STEPS_MAX      64
-#define REAL_PEER_EACH 64    /* connecting for real takes longer than all the rest */
-#define REAL_STEPS_MAX 20000 /* … but never as many steps as these */
+#define REAL_PEER_EACH 64    /* a real connect takes longer than all the rest */
+#define REAL_STEPS_MAX 20000 /* … but never this many steps */
 
 struct run {
 	struct input *in;
@@ -40,7 +39,7 @@ struct run {
 	int peers[PEERS_MAX];                       /* -1 = not connected */
 	struct anynet_wire_hello hellos[PEERS_MAX]; /* or the response */
 	struct auth auths[PEERS_MAX];
-	size_t said[PEERS_MAX]; /* bytes of it */
+	size_t said[PEERS_MAX]; /* its bytes */
 };
 
 static void change(struct run *run, struct anynet_wire_hello *message, int times)
@@ -100,7 +99,7 @@ static void dial(struct run *run, unsigned peer)
 	run->said[peer] = 0;
 	run->peers[peer] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	must(run->peers[peer] >= 0);
-	/* So many connections may use up the ports for a while. */
+	/* This many connections may use up the ports for a while. */
 	if (connect(run->peers[peer], (struct sockaddr *)&to, sizeof(to)))
 		hang_up(run, peer);
 }
@@ -134,7 +133,7 @@ static void accept_step(struct run *run)
 	run->comm = comm;
 }
 
-/* The answer to a challenge waits to be said. */
+/* The answer to a challenge is still to be sent. */
 static void prepare_response(struct run *run, unsigned peer,
 			     const struct anynet_wire_hello *challenge)
 {
@@ -156,7 +155,7 @@ static void read_answer(struct run *run, unsigned peer)
 	n = recv(run->peers[peer], &answer, sizeof(answer), MSG_DONTWAIT);
 	if (n <= 0)
 		return;
-	/* Behind its welcome a comm may say something. */
+	/* After its welcome a comm may send something. */
 	if (n == sizeof(struct anynet_wire_frame) || n == sizeof(struct anynet_wire_frame) + 32)
 		return;
 	must(n == sizeof(answer));
@@ -214,7 +213,7 @@ static void real_peer(struct run *run)
 	anynet_close(comm);
 }
 
-/* What a comm that came out of it does with what its peer sent next. */
+/* What the accepted comm does with the peer's next bytes. */
 static void use_comm(struct run *run)
 {
 	uint8_t data[64];
@@ -229,7 +228,7 @@ static void use_comm(struct run *run)
 	anynet_close(run->comm);
 }
 
-/* A loopback address of this process's own: nobody else uses up its ports. */
+/* A loopback address of this process only: no other process uses up its ports. */
 static void start(void)
 {
 	uint32_t pid = (uint32_t)getpid();
@@ -256,7 +255,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	for (unsigned i = 0; i < PEERS_MAX; i++)
 		hang_up(&run, i);
 	accept_step(&run);
-	/* A peer that held the right token may have got so far that its time has to run out. */
+	/* A peer with the right token may have got so far that its time has to run out. */
 	if (!run.comm && !run.listener->comm && runs++ % REAL_PEER_EACH == 0)
 		real_peer(&run);
 	if (run.comm && run.order & CLOSE_COMM_FIRST)
@@ -268,7 +267,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	return 0;
 }
 
-/* The background thread would accept beside us: it does not start. */
+/* The background thread, which would accept as well, is not started. */
 __typeof__(background_rouse) __wrap_background_rouse;
 
 void __wrap_background_rouse(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handles and hellos from the network. The first byte says which fields are made right before the
- * check, so that what lies behind them is reached; the rest is the message.
+ * Handles and hellos from the network. The first byte says which fields are corrected before the check, so that the
+ * code behind them is reached; the rest is the message.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 #define AS_WELCOME    0x10
 #define AS_HANDLE     0x20
 #define AS_PROOF      0x40 /* a challenge if AS_WELCOME, else a response */
-#define HAS_SECRET    0x80 /* we have one */
+#define HAS_SECRET    0x80 /* this process has one */
 
 static void text_is_safe(const char *text, size_t bytes)
 {
@@ -76,7 +76,7 @@ static void use_plan(const struct anynet_wire_hello *hello)
 		must(plan[i].from == 0xee && plan[i].to == 0xee);
 }
 
-/* Nobody guesses a proof. */
+/* No input guesses a proof. */
 static void use_proof(const struct anynet_wire_hello *hello, bool secret)
 {
 	char why[sizeof(hello->reason)] = "";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What clients of `anynet export` say, as it comes: a head is taken at its end, and answered the same way
- * however much follows. */
+/* Requests of clients of `anynet export`, as they arrive: the head ends at its end, and the answer does not depend on
+ * what follows. */
 #include "input.h"
 #include "tools/export/http_request.h"
 
@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		bytes = HTTP_REQUEST_BYTES;
 	while (count < bytes) {
 		count++;
-		text = malloc(count); /* so that a byte behind it is found */
+		text = malloc(count); /* so that an access behind it is detected */
 		must(text);
 		memcpy(text, data, count);
 		if (http_request_parse(&request, text, count)) {

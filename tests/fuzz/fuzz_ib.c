@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The product's queue pairs, whose peer is the input: frames and immediate values that arrive, what the
- * peer writes in the CTS ring, completions of any status, queue pairs that are made from odd descriptions, break,
- * and are replaced. A receive comm is in ib_receiver.c, a send comm in ib_sender.c; libibverbs is
- * stub_verbs.c. The program is linked with --wrap: time and randomness are clock.c's, and every
- * connection goes through the one device.
+ * The product's queue pairs with the input as their peer: received frames and immediate values, the peer's writes to
+ * the CTS ring, completions of any status, queue pairs made from invalid descriptions, breaks and replacements.
+ * ib_receiver.c has a receive comm, ib_sender.c a send comm; libibverbs is stub_verbs.c. The program is linked with
+ * --wrap: time and randomness are those of clock.c, and every connection uses the one device.
  */
 #include <errno.h>
 #include <sys/socket.h>
@@ -41,7 +40,7 @@ struct ibv_qp *ibv_qp_of(unsigned stream)
 	return qp ? qp->ibv : NULL;
 }
 
-/* --- what the peer says of its end --- */
+/* --- descriptions by the peer --- */
 
 static void change(void *bytes, size_t count)
 {
@@ -74,7 +73,7 @@ void ib_describe_peer(struct anynet_wire_hello *hello, bool is_send)
 	change(&hello->service, sizeof(hello->service));
 }
 
-/* --- what arrives --- */
+/* --- arrivals at the queue pair --- */
 
 void ib_bring(unsigned stream, const void *bytes, size_t count)
 {
@@ -108,7 +107,7 @@ void ib_bring_garbage(unsigned stream)
 		stub_send(qp->ibv, bytes, (uint32_t)got, count & 0x80 ? &imm : NULL);
 }
 
-/* --- our end --- */
+/* --- the product's end --- */
 
 void ib_complete_all(void)
 {
@@ -166,7 +165,7 @@ void ib_trouble(unsigned stream, uint8_t how)
 	}
 }
 
-/* Private data of the script, as long as it says; by its first bit the nonce comes first. */
+/* Private data of the script, of the length that it says; its first bit puts the nonce first. */
 static void request(uint8_t how)
 {
 	uint8_t data[64] = { 0 }, bytes = how & 0x80 ? ANYNET_CM_NONCE_BYTES : input_u8(ib.in) % 64;
@@ -221,7 +220,7 @@ void ib_over_tcp(unsigned stream, uint8_t how)
 		break;
 	case 5:
 		if (ib.comm->streams[stream] && ib.comm->streams[stream]->fd >= 0 && how & 0x80)
-			ib.comm->streams[stream]->ended = true; /* as epoll tells */
+			ib.comm->streams[stream]->ended = true; /* as epoll reports */
 		break;
 	default:
 		while (ib.peers[stream] >= 0 &&

@@ -12,7 +12,7 @@
 
 const char *__asan_default_options(void);
 
-/* A peer may name any size; memory for it may be refused. */
+/* A peer may name any size; the allocation may fail. */
 const char *__asan_default_options(void)
 {
 	return "allocator_may_return_null=1:max_allocation_size_mb=256";
@@ -38,7 +38,7 @@ void fuzz_net_start(void)
 	local_net_start();
 }
 
-/* A file that goes with the process. */
+/* A file that is removed with the process. */
 static int make_secret(void)
 {
 	static const char text[] = "what the fuzzer need not guess";

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The other end of `anynet pair`. The first byte chooses: an opening and a frame as they come from a
- * socket, or JSON that stands for a request to the server or for the server's half of a result. What is
- * accepted must be within bounds, and what is printed must be text.
+ * The other end of `anynet pair`. The first byte selects: an opening and a frame as read from a socket, or JSON as a
+ * request to the server or as the server's half of a result. Accepted input must be within bounds, and output must be
+ * text.
  */
 #include <jansson.h>
 #include <stdio.h>

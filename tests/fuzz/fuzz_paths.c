@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A receive comm with two streams whose sender is the input: frames queued on either stream, written in
- * pieces of any size, so that a frame of one stream is open while others begin and end messages on the
- * other; receives, tests, streams that break and are resumed; with and without checksums. The sender's
- * checksums are right unless the script says otherwise: it is a peer, not noise. What the comm keeps of
- * each message must agree with itself after every turn.
+ * A receive comm with two streams whose sender is the input: frames queued on either stream, written in pieces of any
+ * size, so that a frame of one stream is incomplete while others start and end messages on the other; receives, tests,
+ * streams that break and resume; with and without checksums. The sender's checksums are correct unless the script says
+ * otherwise: it is a peer, not noise. The comm's state of each message must be consistent after every iteration.
  */
 #include <sys/socket.h>
 
@@ -31,11 +30,11 @@
 
 enum frame_kind {
 	KIND_DATA,
-	KIND_DATA_AGAIN, /* a chunk of a message that was begun before */
-	KIND_DATA_SHORT, /* fewer bytes follow than its length */
+	KIND_DATA_AGAIN, /* a chunk of an earlier message */
+	KIND_DATA_SHORT, /* fewer bytes follow than its length says */
 	KIND_RTS,
-	KIND_CONTROL, /* of a type that the script names */
-	KIND_WILD,    /* some of its bytes are the script's */
+	KIND_CONTROL, /* of a type chosen by the script */
+	KIND_WILD,    /* some bytes are the script's */
 };
 
 static const uint16_t sizes[] = { 0, 1, 31, 100, 512, 2048, 4097, 20000 };
@@ -53,7 +52,7 @@ static struct run {
 	struct path paths[PATHS];
 	uint32_t next_seq;
 	struct anynet_wire_frame last; /* DATA */
-	bool garbage;                  /* there were bytes of the script's */
+	bool garbage;                  /* some bytes were the script's */
 	struct posted posted[ANYNET_REQUESTS];
 } run;
 
@@ -105,7 +104,7 @@ static void turn(void)
 	comm_leave(run.comm);
 }
 
-/* A message is there as long as a frame of it is coming in. */
+/* A message exists while one of its frames is arriving. */
 static void check_paths(void)
 {
 	for (unsigned i = 0; i < PATHS; i++) {
@@ -136,7 +135,7 @@ static void queue(struct path *path, const void *bytes, size_t count)
 	path->tail += count;
 }
 
-/* Header, payload and what follows it; `payload`: so many bytes of it. */
+/* Header, payload and tail; `payload`: number of its bytes. */
 static void queue_frame(struct path *path, struct anynet_wire_frame header, size_t payload,
 			bool wrong_crc)
 {
@@ -156,7 +155,7 @@ static void queue_frame(struct path *path, struct anynet_wire_frame header, size
 		queue(path, "", 1);
 }
 
-/* Which part of its message a chunk is. */
+/* The part of its message that a chunk covers. */
 static void choose_part(struct anynet_wire_frame *header, uint8_t choice)
 {
 	uint32_t size = (uint32_t)header->size, half = size / 2;
@@ -240,7 +239,7 @@ static void frame(struct path *path)
 	queue_frame(path, header, payload, more & WRONG_PAYLOAD_CRC);
 }
 
-/* The last one's message once more, all of it or another part. */
+/* The last one's message again, all of it or another part. */
 static void frame_again(struct path *path)
 {
 	struct anynet_wire_frame header = run.last;
@@ -268,7 +267,7 @@ static void push(struct path *path, size_t limit)
 		path->head = path->tail = 0;
 }
 
-/* The last bytes are still to come. */
+/* The last bytes have not arrived. */
 static void push_but(struct path *path, size_t count)
 {
 	size_t queued = path->tail - path->head;
@@ -284,7 +283,7 @@ static void drain(const struct path *path)
 		;
 }
 
-/* A new connection takes over the stream. `keep`: what was queued and not written comes by it. */
+/* A new connection takes over the stream. `keep`: queued bytes that were not written arrive over it. */
 static void resume(struct path *path, uint8_t choice)
 {
 	struct anynet_wire_hello hello, welcome;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams that break at any byte and are resumed, without threads: a receive comm whose sender is the
- * input (resume_recv.c), a send comm whose receiver is (resume_send.c). The sockets of the comm take
- * as many bytes as the input says (the program is linked with --wrap).
+ * Streams that break at any byte and resume, without threads: a receive comm whose sender is the input (resume_recv.c),
+ * a send comm whose receiver is (resume_send.c). The sockets of the comm take as many bytes as the input says (the
+ * program is linked with --wrap).
  */
 #include <errno.h>
 #include <sys/socket.h>
 
 #include "resume.h"
 
-#define NOISE_STEP 131 /* between the beginnings of two messages */
+#define NOISE_STEP 131 /* between the starts of two messages */
 
 size_t take_budget = SIZE_MAX, take_short;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Texts from the environment: the parser of each setting, and the lists of names and the networks
- * that the settings may hold. The first byte chooses the setting, the rest is its value. What a
- * parser takes, it must take again as it is printed.
+ * Texts from the environment: the parser of each setting, and the lists of names and networks in settings. The first
+ * byte selects the setting, the rest is its value. A value that a parser accepts must be accepted again in the form in
+ * which it is printed.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stats pages of another process. The first byte says whether the records get the sums that they should
- * have, without which nearly all are left out, and whether each comm has events; what follows are the
- * records, cut or filled up with zeros. What is printed must be text, and metrics what Prometheus takes.
+ * Statistics files of another process. The first byte says whether the records get correct checksums, without which
+ * nearly all are rejected, and whether each comm has events; the records follow, cut or padded with zeros. Output must
+ * be text, and metrics must be valid for Prometheus.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static void print(const struct page_list *list)
 	free(text);
 }
 
-/* Twice the same process, too. */
+/* Also the same process twice. */
 static void export(struct page *page)
 {
 	struct page pages[2] = { *page, *page };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two halves of fuzz_ib share: a comm of an IB device whose queue pairs end in the input. */
+/* Shared by the two halves of fuzz_ib: a comm of an IB device whose queue pairs end in the input. */
 #ifndef TESTS_FUZZ_IB_H
 #define TESTS_FUZZ_IB_H
 
@@ -15,14 +15,14 @@
 #define IB_SENDS     0x01 /* the comm is a send comm */
 #define IB_TWO_STREAMS    0x02
 #define IB_RECOVERIES     0x04
-#define IB_BY_HAND   0x08 /* requests are done only when the script says so */
-#define IB_ODD_LINKS 0x10 /* the script changes what the peer says of its queue pairs */
+#define IB_BY_HAND   0x08 /* requests complete only when the script says so */
+#define IB_ODD_LINKS 0x10 /* the script changes the peer's description of its queue pairs */
 #define IB_ADAPTIVE  0x20
 #define IB_LATE_SEQ  0x40 /* the comm has sent nearly 2^32 messages */
-#define IB_BY_CM     0x80 /* a receive comm: the sender would connect by the RDMA connection manager */
+#define IB_BY_CM     0x80 /* a receive comm: the sender asks for the RDMA connection manager */
 
 #define IB_CTS_RING_ADDR 0x600000000000u /* a receive comm's peer has its CTS ring there … */
-#define IB_CTS_RING_RKEY 0x77            /* … by this key */
+#define IB_CTS_RING_RKEY 0x77            /* … with this key */
 
 struct ib_run {
 	struct input *in;
@@ -37,14 +37,14 @@ struct ib_run {
 
 extern struct ib_run ib;
 
-/* The stream's queue pair, as long as it is the one that carries its frames; NULL = none. */
+/* The stream's queue pair while it carries its frames; NULL = none. */
 struct ib_qp *ib_qp_of(unsigned stream);
 struct ibv_qp *ibv_qp_of(unsigned stream);
 
-/* What the peer says of its queue pair, changed by the script with IB_ODD_LINKS. */
+/* The peer's description of its queue pair, changed by the script with IB_ODD_LINKS. */
 void ib_describe_peer(struct anynet_wire_hello *hello, bool is_send);
 
-/* All that is posted is done, unless the script wants to say so. */
+/* Completes all posted requests, unless the script does so. */
 void ib_complete_all(void);
 
 /* A SEND of these bytes, as many as fit into a slot. */
@@ -55,7 +55,7 @@ void ib_bring_frame(unsigned stream, const struct anynet_wire_frame *header, con
 /* Bytes of the script. */
 void ib_bring_garbage(unsigned stream);
 
-/* Completions, errors, the connection manager, the TCP connection beside, time: by the byte `how`. */
+/* Completions, errors, the connection manager, the TCP connection of the stream, time: selected by the byte `how`. */
 void ib_complete_some(unsigned stream, uint8_t how);
 void ib_trouble(unsigned stream, uint8_t how);
 void ib_by_cm(uint8_t how);
@@ -70,7 +70,7 @@ struct anynet_comm *ib_sender_open(void);
 void ib_sender_step(uint8_t op, unsigned stream);
 void ib_sender_close(void);
 
-/* The plugin's queue pair of one of libibverbs, whose context is `failed` of the former. */
+/* The plugin's queue pair for one of libibverbs, whose context is `failed` of the former. */
 static inline const struct ib_qp *stub_qp_of(const struct ibv_qp *qp)
 {
 	return (const struct ib_qp *)((const char *)qp->qp_context -

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A receive comm whose sender is the input. It keeps the CTS ring that the comm writes to, as a right
- * sender does, and writes large messages where that says; between them anything may arrive.
+ * A receive comm whose sender is the input. Like a correct sender it keeps the CTS ring to which the comm writes, and
+ * writes large messages to the places named there; anything may arrive in between.
  */
 #include <endian.h>
 
@@ -33,7 +33,7 @@ static struct anynet_wire_cts_ring *cts_ring_of(const struct ibv_qp *qp)
 	return NULL;
 }
 
-/* What is written lies in the CTS ring of the peer, and what it says is right. */
+/* Writes go to the CTS ring of the peer, and are correct. */
 static void check_write(const struct ib_qp *qp, const struct ibv_send_wr *wr)
 {
 	struct anynet_wire_cts_ring *cts_ring = cts_ring_of(qp->ibv), spare;
@@ -106,7 +106,7 @@ struct anynet_comm *ib_receiver_open(void)
 	return comm;
 }
 
-/* The sender wants a queue pair beside the stream. */
+/* The sender requests a queue pair for the stream. */
 static void link_beside(struct anynet_wire_hello hello, unsigned stream)
 {
 	int fds[2];
@@ -121,7 +121,7 @@ static void link_beside(struct anynet_wire_hello hello, unsigned stream)
 	peer_close(&fds[1]);
 }
 
-/* The sender asks for a new connection, with a queue pair or without, or with one that there is not. */
+/* The sender requests a new connection, with a queue pair, without, or with one that does not exist. */
 static void resume(unsigned stream)
 {
 	uint8_t choice = input_u8(ib.in);
@@ -138,7 +138,7 @@ static void resume(unsigned stream)
 	hello.stream = (uint16_t)stream;
 	hello.epoch = ++ib.epochs[stream];
 	peer_pair(fds);
-	ib_qps_reap(); /* the background thread does so between two */
+	ib_qps_reap(); /* the background thread does so in between */
 	must(!recovery_post(ib.comm, fds[0], &hello, NULL));
 	comm_poke(ib.comm);
 	memset(&run.cts_rings[stream], 0, sizeof(run.cts_rings[stream]));
@@ -146,7 +146,7 @@ static void resume(unsigned stream)
 	peer_close(&ib.peers[stream]);
 	ib.peers[stream] = fds[1];
 	if (choice & 2)
-		ib_over_tcp(stream, 0); /* it goes by TCP after all */
+		ib_over_tcp(stream, 0); /* it uses TCP after all */
 }
 
 /* --- what NCCL does --- */
@@ -177,7 +177,7 @@ static void test(struct posted *posted)
 
 	if (!posted_test(ib.comm, posted, got))
 		return;
-	if (!stub_peer_lies) /* it has brought no bytes of the script's */
+	if (!stub_peer_lies) /* it contains no bytes of the script */
 		posted_check_written(posted, got);
 	posted_blank(ib.comm, posted);
 	must(!comm_error(ib.comm));
@@ -191,10 +191,10 @@ static void test_all(void)
 	recv_check(ib.comm);
 }
 
-/* --- right messages --- */
+/* --- correct messages --- */
 
-/* NCCL still waits for something to be written there: else a sender that writes there has seen to it by
- * itself that memory is not what it was. */
+/* NCCL still waits for a write to this memory: otherwise a sender that writes there changes memory that it was not
+ * given. */
 static bool is_posted(uint64_t addr, size_t bytes)
 {
 	for (int i = 0; i < ANYNET_REQUESTS; i++)
@@ -208,7 +208,7 @@ static bool is_posted(uint64_t addr, size_t bytes)
 	return false;
 }
 
-/* What it then says of the size is another matter, so the bytes are those that are there anyway. */
+/* The size that it then names is another matter, so the bytes are those already there. */
 static void write_payload(unsigned stream, const struct anynet_wire_cts *cts, uint64_t offset,
 			  size_t bytes)
 {
@@ -242,7 +242,7 @@ static void small_message(unsigned stream, uint8_t choice)
 	ib_bring_frame(stream, &header, payload, size);
 }
 
-/* A message, or a half of it, that the CTS ring has a place for. */
+/* A message, or a half of it, for which the CTS ring has a place. */
 static void large_message(unsigned stream, uint8_t choice)
 {
 	const struct anynet_wire_cts *cts =
@@ -256,7 +256,7 @@ static void large_message(unsigned stream, uint8_t choice)
 		ib_bring_frame(stream, &header, NULL, 0);
 		return;
 	}
-	if (choice & 0x80) /* two frames, on two streams if there are */
+	if (choice & 0x80) /* two frames, on two streams if there are two */
 		header.length = size / 2;
 	write_payload(stream, cts, 0, header.length);
 	run.next_seq++;
@@ -277,9 +277,9 @@ static void large_message(unsigned stream, uint8_t choice)
 	ib_bring_frame(stream, &header, NULL, 0);
 }
 
-/* --- others --- */
+/* --- other frames --- */
 
-/* Frames that go on with, announce, or repeat a message; of a type, size or place that may be wrong. */
+/* Frames that continue, announce, or repeat a message; their type, size or place may be wrong. */
 static void some_frame(unsigned stream)
 {
 	static const uint8_t types[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A send comm whose receiver is the input: it sends CTS, in the CTS ring and by frames, rightly or not,
- * writes anything anywhere in the CTS ring and in the slots behind it, and says whatever it likes.
+ * A send comm whose receiver is the input: it sends CTS, in the CTS ring and by frames, correct or not, writes anything
+ * anywhere in the CTS ring and in the slots behind it, and sends anything.
  */
 #include <endian.h>
 
@@ -12,7 +12,7 @@
 
 #define LATE_SEQ   0xfffffffcu
 #define SENT_MAX   ANYNET_SENDS
-#define PLACE_ADDR 0x500000000000u /* the receiver's buffers, which nobody looks into */
+#define PLACE_ADDR 0x500000000000u /* the receiver's buffers, which are not checked */
 #define PLACE_KEY  0x5500u
 
 static const uint32_t sizes[] = { 0, 1, 100, 480, 481, 4096, 9000, 70000 };
@@ -20,8 +20,8 @@ static const uint32_t sizes[] = { 0, 1, 100, 480, 481, 4096, 9000, 70000 };
 static struct {
 	uint32_t first_seq, next_seq;
 	struct sent sent[SENT_MAX];
-	uint32_t tags[SENT_MAX]; /* of message number (modulo) */
-	bool gpu;                /* the receiver's memory: nothing small may come in frames */
+	uint32_t tags[SENT_MAX]; /* by message number (modulo) */
+	bool gpu;                /* the receiver's memory: small messages must not come in frames */
 } run;
 
 /* --- the comm's writes --- */
@@ -56,7 +56,7 @@ static void on_post(const struct ibv_qp *posted, const struct ibv_send_wr *wr)
 	const struct ib_qp *qp = stub_qp_of(posted);
 
 	if (qp->state == IB_QP_JOINED)
-		return; /* proves itself */
+		return; /* passes its proof */
 	if (wr->opcode == IBV_WR_SEND) {
 		must(wr->sg_list->length <= qp->peer.slot_bytes);
 		return;
@@ -69,7 +69,7 @@ static void on_post(const struct ibv_qp *posted, const struct ibv_send_wr *wr)
 
 /* --- queue pairs --- */
 
-/* As dial.c makes one; NULL: it does not come to a queue pair. */
+/* As dial.c makes one; NULL: no queue pair is made. */
 static struct ib_qp *make_qp(void)
 {
 	struct anynet_wire_hello hello, welcome;
@@ -116,7 +116,7 @@ struct anynet_comm *ib_sender_open(void)
 	return comm;
 }
 
-/* The dial of a broken stream has come to an answer, with a position that may be a lie. */
+/* The dial of a broken stream got an answer, with a position that may be wrong. */
 static void resume(unsigned index)
 {
 	struct anynet_stream *stream = ib.comm->streams[index];
@@ -171,7 +171,7 @@ static void test_all(void)
 		sent_test(ib.comm, &run.sent[i]);
 }
 
-/* --- what the receiver writes --- */
+/* --- the receiver's writes --- */
 
 static struct anynet_wire_cts make_cts(uint32_t seq, uint8_t choice)
 {
@@ -211,7 +211,7 @@ static void cts_in_ring(unsigned stream)
 	write_cts_ring(stream, seq % ANYNET_CTS_RING_ENTRIES * sizeof(cts), &cts, sizeof(cts));
 }
 
-/* Places for all that has been posted. */
+/* CTS for everything that has been posted. */
 static void clear_all(unsigned stream)
 {
 	uint32_t seq = run.next_seq -
@@ -252,7 +252,7 @@ static void say_consumed(unsigned stream)
 		run.gpu = choice & 0x20;
 }
 
-/* --- what the receiver says --- */
+/* --- the receiver's frames --- */
 
 static void say_cts(unsigned stream, uint8_t choice)
 {
@@ -267,7 +267,7 @@ static void say_cts(unsigned stream, uint8_t choice)
 		.length = choice & 8 ? 0 : sizeof(cts),
 	};
 
-	for (unsigned i = 0; i < ANYNET_SENDS; i++) /* as its RTS has told */
+	for (unsigned i = 0; i < ANYNET_SENDS; i++) /* as its RTS said */
 		if (comm->msgs[i].state != SEND_FREE && comm->msgs[i].seq == seq)
 			header.slot = (uint16_t)i;
 	if (choice & 16)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A fuzzer's input, taken from the front; zeros follow its end. And what all fuzzers need. */
+/* A fuzzer's input, read from the front, followed by zeros; and what all fuzzers share. */
 #ifndef TESTS_FUZZ_INPUT_H
 #define TESTS_FUZZ_INPUT_H
 
@@ -16,7 +16,7 @@ struct input {
 	size_t left;
 };
 
-/* What must hold whatever the input is. */
+/* Invariants for any input. */
 #define must(condition)           \
 	do {                      \
 		if (!(condition)) \
@@ -43,7 +43,7 @@ static inline uint8_t input_u8(struct input *in)
 	return value;
 }
 
-/* From -128 to 127, for what is added modulo 2^32. */
+/* From -128 to 127, added modulo 2^32. */
 static inline uint32_t input_step(struct input *in)
 {
 	return (uint32_t)(int8_t)input_u8(in);
@@ -57,10 +57,10 @@ static inline uint16_t input_u16(struct input *in)
 	return value;
 }
 
-/* local_net_start, and nothing is logged. */
+/* local_net_start, without a log. */
 void fuzz_net_start(void);
 
-/* From now on there is a secret, or none. False: there can be none, because libcrypto is missing. */
+/* From now on there is a secret, or none. False: libcrypto is missing. */
 bool fuzz_net_secret(bool wanted);
 
 #endif

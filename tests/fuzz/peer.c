@@ -15,7 +15,7 @@ size_t peer_send(int fd, const void *data, size_t bytes)
 
 	if (fd < 0 || !bytes)
 		return 0;
-	/* Not send, whose budget in fuzz_resume is the comm's. */
+	/* Not send, because the budget of fuzz_resume is for the comm. */
 	n = sendto(fd, data, bytes, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0);
 	must(n >= 0 || errno == EAGAIN || errno == EPIPE || errno == ECONNRESET);
 	return n < 0 ? 0 : (size_t)n;

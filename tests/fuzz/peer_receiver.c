@@ -9,8 +9,8 @@
 
 enum seen {
 	SEEN_NOT,
-	SEEN,         /* it has come … */
-	SEEN_FOR_GOOD /* … and will not be asked for again */
+	SEEN,         /* it has arrived … */
+	SEEN_FOR_GOOD /* … and will not be requested again */
 };
 
 void receiver_expect(struct receiver *receiver, uint32_t bytes, uint32_t tag)
@@ -24,7 +24,7 @@ void receiver_expect(struct receiver *receiver, uint32_t bytes, uint32_t tag)
 	must(msg->seen);
 }
 
-/* --- the stream that comes in --- */
+/* --- the incoming stream --- */
 
 static struct receiver_message *message_of(struct receiver *receiver,
 					   const struct anynet_wire_frame *header)
@@ -63,7 +63,7 @@ static void begin_message(struct receiver *receiver, const struct anynet_wire_fr
 	}
 }
 
-/* A numbered frame goes on where the receiver said, and is the same as before. */
+/* A numbered frame continues at the position that the receiver named, and is the same as before. */
 static void check_known(struct receiver_stream *stream, const struct anynet_wire_frame *header)
 {
 	struct known_frame *known = &stream->known[stream->frames];
@@ -125,7 +125,7 @@ static void take_payload(struct receiver *receiver, struct receiver_stream *stre
 	stream->head += bytes;
 }
 
-/* Bytes [from, end) of a message count. */
+/* Bytes [from, end) of a message are valid. */
 static void keep_bytes(struct receiver_message *msg, uint64_t from, uint64_t end)
 {
 	for (uint64_t i = from; i < end; i++) {
@@ -195,7 +195,7 @@ void receiver_pull(struct receiver *receiver, unsigned index, size_t limit)
 	}
 }
 
-/* --- what it says --- */
+/* --- frames that it sends --- */
 
 void receiver_say(struct receiver *receiver, unsigned stream, struct anynet_wire_frame header,
 		  const uint8_t *payload, size_t cut)
@@ -225,7 +225,7 @@ void receiver_acknowledge(struct receiver *receiver, unsigned stream, unsigned e
 		receiver_say(receiver, stream, header, bitmap, cut);
 }
 
-/* A word about one message. */
+/* A frame about one message. */
 static void say_about(struct receiver *receiver, unsigned stream, uint32_t number, uint8_t type,
 		      size_t cut)
 {
@@ -252,7 +252,7 @@ void receiver_cts(struct receiver *receiver, unsigned stream, size_t cut)
 	}
 }
 
-/* What was told on a stream, once more. */
+/* The last frame of a stream, again. */
 static void tell_again(struct receiver *receiver, unsigned stream)
 {
 	for (uint32_t i = 0; i < receiver->count; i++) {
@@ -266,7 +266,7 @@ static void tell_again(struct receiver *receiver, unsigned stream)
 
 /* --- positions --- */
 
-/* How much of the payload of the frame at the head stays in place. */
+/* How much of the payload of the frame at the head is kept. */
 static uint32_t kept(const struct receiver_stream *stream)
 {
 	if (stream->header.flags & (ANYNET_FLAG_TAIL | ANYNET_FLAG_CRC))
@@ -295,14 +295,14 @@ void receiver_fence(struct receiver *receiver, unsigned index)
 	stream->part = keep ? (uint32_t)header->offset + keep : 0;
 }
 
-/* From now on the stream is expected from there. */
+/* From now on the stream is expected to continue there. */
 static void expect_from(struct receiver *receiver, struct receiver_stream *stream, uint32_t frames,
 			uint32_t part)
 {
 	struct anynet_wire_frame *header;
 
 	must(frames < RECEIVER_FRAMES_MAX);
-	must(frames <= stream->frames || receiver->lied); /* it was never looked at */
+	must(frames <= stream->frames || receiver->lied); /* it was never read */
 	header = &stream->known[frames].header;
 	stream->frames = frames;
 	stream->part = part;
@@ -319,7 +319,7 @@ void receiver_go_on(struct receiver *receiver, unsigned stream, uint32_t frames,
 	tell_again(receiver, stream);
 }
 
-/* --- the beginning and the end --- */
+/* --- start and end --- */
 
 void receiver_start(struct receiver *receiver, unsigned streams, bool checksum)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A receiver for a send comm: it reads its streams, which resume where it says, and checks that
- * they hold what they must; it sends acknowledgements and CTS, and repeats what may be lost.
+ * A receiver for a send comm: it reads its streams, which resume at its position, and checks their contents; it sends
+ * acknowledgements and CTS, and repeats those that may be lost.
  */
 #ifndef TESTS_FUZZ_PEER_RECEIVER_H
 #define TESTS_FUZZ_PEER_RECEIVER_H
@@ -14,7 +14,7 @@
 #define STAGE_BYTES           65536
 
 struct known_frame {
-	struct anynet_wire_frame header; /* offset and length as they are to be now */
+	struct anynet_wire_frame header; /* expected offset and length */
 	bool seen;
 };
 
@@ -25,62 +25,62 @@ struct receiver_stream {
 	struct known_frame known[RECEIVER_FRAMES_MAX];
 	uint32_t frames; /* consumed */
 	uint32_t part;   /* as tcp_rx.part */
-	bool open;       /* frame number `frames` is begun … */
+	bool open;       /* frame number `frames` has started … */
 	struct anynet_wire_frame header;
-	uint32_t got; /* … and that much of its payload has come */
+	uint32_t got; /* … and this much of its payload has arrived */
 	uint32_t crc, skip;
 	bool bye;
 };
 
 struct receiver_message {
 	uint32_t bytes, tag;
-	uint8_t *seen;    /* for each byte: has it come, will it be asked for again? */
-	uint32_t missing; /* bytes that do not count yet */
+	uint8_t *seen;    /* for each byte: has it arrived, will it be requested again? */
+	uint32_t missing; /* bytes that are not valid yet */
 	uint16_t slot;
-	uint8_t told_on; /* the stream of its ack or CTS; 0xff = none */
+	uint8_t told_on; /* the stream of its ACK or CTS; 0xff = none */
 	bool begun, whole, asked, cleared, acked;
 };
 
 struct receiver {
 	bool checksum;
-	bool wild, lied; /* it has said what is not right, or a position that is not */
+	bool wild, lied; /* it has sent something wrong, or a wrong position */
 	unsigned streams;
 	uint32_t count;
 	struct receiver_message messages[RECEIVER_MESSAGES_MAX];
-	int slots[ANYNET_WIRE_SLOTS]; /* the message that was last seen there */
+	int slots[ANYNET_WIRE_SLOTS]; /* the message last seen there */
 	struct receiver_stream stream[STREAMS_MAX];
 };
 
-/* receiver->stream[].fd is filled by the caller. */
+/* The caller sets receiver->stream[].fd. */
 void receiver_start(struct receiver *receiver, unsigned streams, bool checksum);
 void receiver_free(struct receiver *receiver);
 
-/* Has it said nothing but what is right? */
+/* Has it sent only correct frames? */
 static inline bool receiver_strict(const struct receiver *receiver)
 {
 	return !receiver->wild && !receiver->lied;
 }
 
-/* One more message is going to be sent: it is to have the bytes of pattern(its number). */
+/* One more message will be sent, with the bytes of pattern(its number). */
 void receiver_expect(struct receiver *receiver, uint32_t bytes, uint32_t tag);
 
-/* Read at most `limit` bytes. */
+/* Reads at most `limit` bytes. */
 void receiver_pull(struct receiver *receiver, unsigned stream, size_t limit);
 
-/* Words to the sender; `cut` bytes of each are lost with the connection. */
+/* Frames to the sender; `cut` bytes of each are lost with the connection. */
 void receiver_say(struct receiver *receiver, unsigned stream, struct anynet_wire_frame header,
 		  const uint8_t *payload, size_t cut);
 
-/* Every `each`-th message that is there. */
+/* Every `each`-th message that has arrived. */
 void receiver_acknowledge(struct receiver *receiver, unsigned stream, unsigned each, size_t cut);
 
 /* One message. */
 void receiver_cts(struct receiver *receiver, unsigned stream, size_t cut);
 
-/* The connection is over; stream->frames and part are its position now. */
+/* The connection is closed; stream->frames and part are its position now. */
 void receiver_fence(struct receiver *receiver, unsigned stream);
 
-/* The stream goes on from there over stream->fd. */
+/* The stream resumes from there over stream->fd. */
 void receiver_go_on(struct receiver *receiver, unsigned stream, uint32_t frames, uint32_t part);
 
 #endif

@@ -6,7 +6,7 @@
 #include "transports/message/recv_internal.h"
 #include "transports/wire/checksum.h"
 
-/* --- what there is to send --- */
+/* --- what to send --- */
 
 static void queue_frame(struct sender_stream *stream, const struct anynet_wire_frame *header)
 {
@@ -94,7 +94,7 @@ void sender_bye(struct sender *sender)
 
 /* --- writing it --- */
 
-/* What is left to be sent of a frame, as it looks on the wire. *needed: without the tail. */
+/* The rest of a frame, as on the wire. *needed: without the tail. */
 static size_t make_image(const struct sender *sender, const struct sender_frame *frame,
 			 uint8_t *image, size_t *needed)
 {
@@ -131,7 +131,7 @@ static void note_written(struct sender_stream *stream, struct sender_frame *fram
 	frame->whole |= stream->gone >= needed;
 }
 
-/* At most `limit` bytes of the frame that is next. Returns how many were written. */
+/* At most `limit` bytes of the next frame. Returns the number of bytes written. */
 static size_t push_frame(struct sender *sender, struct sender_stream *stream, size_t limit)
 {
 	static uint8_t image[BYTES_MAX + 64];
@@ -194,7 +194,7 @@ bool sender_has_written(const struct sender *sender, uint32_t number)
 	return sender->messages[number].frames && whole == sender->messages[number].frames;
 }
 
-/* --- what the comm says --- */
+/* --- frames of the comm --- */
 
 static void acknowledged(struct sender *sender, unsigned slot)
 {
@@ -212,7 +212,7 @@ static void cleared(struct sender *sender, const struct anynet_wire_frame *heade
 
 	must(header->seq < sender->count && msg->slot == header->slot && msg->asked);
 	if (number != (int)header->seq || msg->cleared)
-		return; /* told again */
+		return; /* repeated */
 	msg->cleared = true;
 	queue_data(sender, msg);
 }
@@ -279,7 +279,7 @@ void sender_hear(struct sender *sender, unsigned index)
 
 /* --- positions --- */
 
-/* What a frame brought is where the comm says. */
+/* The data of a frame is where the comm says. */
 static void check_placed(const struct sender *sender, const struct sender_frame *frame,
 			 uint32_t end)
 {
@@ -294,7 +294,7 @@ static void check_placed(const struct sender *sender, const struct sender_frame 
 	must(!memcmp(base + from, pattern(msg->seq, from), end - from));
 }
 
-/* Of frame `n` has come what lies before `part`, not all. */
+/* Of frame `n` the part before `part` has arrived, not all. */
 static void check_part(const struct sender *sender, const struct sender_stream *stream, uint64_t n,
 		       uint32_t part)
 {
@@ -307,7 +307,7 @@ static void check_part(const struct sender *sender, const struct sender_stream *
 	check_placed(sender, frame, part);
 }
 
-/* A message that the comm has given to its receiver is not asked for again. */
+/* A message that the comm has delivered is not requested again. */
 static void check_not_given(const struct sender *sender, const struct sender_frame *frame)
 {
 	const struct sender_message *msg = &sender->messages[frame->header.seq];
@@ -358,7 +358,7 @@ void sender_go_on(struct sender *sender, unsigned index, int fd,
 		stream->frames[stream->next].from = welcome->part;
 }
 
-/* --- the beginning and the end --- */
+/* --- start and end --- */
 
 void sender_start(struct sender *sender, struct anynet_comm *comm, unsigned streams)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sender for a receive comm: on each stream, frames that may end at any byte and resume where
- * the comm says. It checks what the comm tells: positions, acknowledgements and CTS.
+ * A sender for a receive comm: on each stream, frames that may end at any byte and resume where the comm says. It
+ * checks the comm's positions, acknowledgements and CTS.
  */
 #ifndef TESTS_FUZZ_PEER_SENDER_H
 #define TESTS_FUZZ_PEER_SENDER_H
@@ -9,16 +9,16 @@
 #include "peer.h"
 #include "resume.h"
 
-#define SCRIPT_MAX          64 /* messages of the script; some more fill what stays posted */
+#define SCRIPT_MAX          64 /* messages of the script; some more fill the posted receives */
 #define SENDER_MESSAGES_MAX (SCRIPT_MAX + ANYNET_SENDS)
 #define SENDER_FRAMES_MAX   (6 * SCRIPT_MAX + 2 * ANYNET_SENDS)
 
 /* A frame of a stream. */
 struct sender_frame {
 	struct anynet_wire_frame header; /* as first sent, without checksum */
-	uint32_t from, end;              /* what of the message is still to be sent with it */
-	uint32_t reached;                /* message offset up to which it has ever been written */
-	bool whole;                      /* all that the comm needs of it has been written */
+	uint32_t from, end;              /* the rest of the message to be sent with it */
+	uint32_t reached;                /* largest message offset written so far */
+	bool whole;                      /* everything that the comm needs of it is written */
 };
 
 struct sender_message {
@@ -26,7 +26,7 @@ struct sender_message {
 	uint8_t layout, stream;
 	uint8_t frames, flags;
 	bool asked, cleared, acked;
-	bool done; /* its receive is done: whoever sees that says so here */
+	bool done; /* its receive is done: set by whoever notices */
 };
 
 struct sender_stream {
@@ -36,8 +36,8 @@ struct sender_stream {
 	size_t gone;    /* bytes of frame `next` written */
 	size_t written; /* on this connection */
 	bool spoiled;   /* a byte was changed on this connection */
-	bool flip;      /* the next one written is */
-	uint64_t told;  /* position as the comm told it last */
+	bool flip;      /* the next one to write */
+	uint64_t told;  /* last position sent by the comm */
 	uint32_t told_part;
 	uint8_t in[4096];
 	size_t in_bytes;
@@ -45,7 +45,7 @@ struct sender_stream {
 
 struct sender {
 	struct anynet_comm *comm;
-	bool wild; /* it has said what is not right: what the comm tells means nothing any more */
+	bool wild; /* it has sent something wrong: the comm's frames mean nothing any more */
 	bool multi, tag_known;
 	unsigned streams;
 	uint32_t tag;
@@ -55,35 +55,35 @@ struct sender {
 	struct sender_stream stream[STREAMS_MAX];
 };
 
-/* sender->stream[].fd is filled by the caller. */
+/* The caller sets sender->stream[].fd. */
 void sender_start(struct sender *sender, struct anynet_comm *comm, unsigned streams);
 
-/* One more message, the first of its frames on `stream`; layout: how many chunks, on one stream or all. */
+/* One more message, its first frame on `stream`; layout: number of chunks, on one stream or all. */
 void sender_message(struct sender *sender, unsigned stream, uint32_t tag, uint32_t size,
 		    uint8_t layout);
 
 /* The last frame of every stream. */
 void sender_bye(struct sender *sender);
 
-/* Write at most `limit` bytes of the stream. */
+/* Writes at most `limit` bytes of the stream. */
 void sender_push(struct sender *sender, unsigned stream, size_t limit);
 void sender_ping(struct sender *sender, unsigned stream);
 
-/* Has every frame of a message been written to its end? */
+/* Has every frame of a message been written completely? */
 bool sender_has_written(const struct sender *sender, uint32_t number);
 
-/* Read what the comm says. */
+/* Reads the comm's frames. */
 void sender_hear(struct sender *sender, unsigned stream);
 
 /* The comm has named its position on a new connection … */
 void sender_note_position(struct sender *sender, unsigned stream,
 			  const struct anynet_wire_hello *welcome);
 
-/* … and the stream goes on over it from there. */
+/* … and the stream resumes there. */
 void sender_go_on(struct sender *sender, unsigned stream, int fd,
 		  const struct anynet_wire_hello *welcome);
 
-/* Every message is where it belongs, and what was to be acknowledged is. */
+/* Every message is where it belongs, and all due acknowledgements have arrived. */
 bool sender_all_home(const struct sender *sender);
 
 #endif

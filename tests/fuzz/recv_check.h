@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Does what a receive comm keeps of its messages agree with itself? Ends the process if not. */
+/* Is a receive comm's state of its messages consistent? Ends the process if not. */
 #ifndef TESTS_FUZZ_RECV_CHECK_H
 #define TESTS_FUZZ_RECV_CHECK_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main of a fuzzer built without libFuzzer: runs the files and directories it is given once. */
+/* main of a fuzzer built without libFuzzer: runs the given files and directories once. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static int replay_file(const char *path)
 		bytes += fread(data + bytes, 1, room - bytes, file);
 	}
 	fclose(file);
-	/* An exact allocation, so that a sanitizer sees a read past the end. */
+	/* An exact allocation, so that a sanitizer detects a read past the end. */
 	data = realloc(data, bytes ? bytes : 1);
 	if (!data)
 		abort();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two halves of fuzz_resume share: a comm on streams whose other ends are the input. */
+/* Shared by the two halves of fuzz_resume: a comm on streams whose other ends are the input. */
 #ifndef TESTS_FUZZ_RESUME_H
 #define TESTS_FUZZ_RESUME_H
 
@@ -7,14 +7,14 @@
 #include "unit/local_net.h"
 
 #define STEPS_MAX  400
-#define ROUNDS_MAX 3000 /* to bring everything home in the end */
+#define ROUNDS_MAX 3000 /* for everything to arrive in the end */
 #define TAGS       3
 #define BYTES_MAX  40000 /* of a message */
 
 /* of the first byte */
 #define SENDS     0x01 /* the comm is a send comm */
 #define CHECKSUMS 0x02
-#define WILD      0x10 /* the peer may say anything … */
+#define WILD      0x10 /* the peer may send anything … */
 #define LIES      0x20 /* … and name any position */
 #define STREAMS_AT 2    /* the bits from there: streams - 1 */
 
@@ -23,16 +23,16 @@ static inline unsigned streams_wanted(uint8_t order)
 	return 1 + (order >> STREAMS_AT) % STREAMS_MAX;
 }
 
-/* Bytes that the comm's sockets still take before they are "full". */
+/* Bytes that the comm's sockets take before they are "full". */
 extern size_t take_budget;
 
-/* If not 0: the next call takes all but that many bytes, those behind it nothing. */
+/* If not 0: the next call takes all but that many bytes, and later ones none. */
 extern size_t take_short;
 
-/* The budget is no event of the kernel's: let the comm try again. */
+/* The budget is no event of the kernel: make the comm try again. */
 void take_again(struct anynet_comm *comm);
 
-/* Message `seq` has these bytes from `offset` on. */
+/* Fills in the bytes of message `seq` from `offset` on. */
 const uint8_t *pattern(uint32_t seq, size_t offset);
 
 /* A size that is likely to be interesting, at most BYTES_MAX. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A receive comm whose sender is the input. As long as that says nothing wild it is a right sender
- * (peer_sender.h), who checks what the comm tells; in the end every message must arrive, whatever
- * broke before.
+ * A receive comm whose sender is the input. As long as the input sends nothing wrong it is a correct sender
+ * (peer_sender.h), which checks the comm's frames; in the end every message must arrive, whatever broke before.
  */
 #include <errno.h>
 #include <sys/socket.h>
@@ -25,7 +24,7 @@ struct run {
 	unsigned streams;
 	struct sender sender;
 	uint32_t epochs[STREAMS_MAX];
-	int coming[STREAMS_MAX]; /* has said RESUME, the answer is not read yet; -1 = none */
+	int coming[STREAMS_MAX]; /* has sent RESUME, the answer is not read yet; -1 = none */
 	struct tag_state tags[TAGS];
 	struct posted posted[ANYNET_REQUESTS];
 	uint32_t index[ANYNET_REQUESTS][ANYNET_RECVS_MAX]; /* among the receives of their tags */
@@ -40,7 +39,7 @@ static bool strict(void)
 
 /* --- resuming --- */
 
-/* Hand in a connection that says RESUME. Returns our end. */
+/* Passes the comm a connection with a RESUME. Returns the input's end. */
 static int say_resume(uint16_t stream, uint32_t epoch)
 {
 	struct anynet_wire_hello hello;
@@ -76,7 +75,7 @@ static uint32_t expected_status(uint16_t stream, uint32_t epoch)
 	return ANYNET_STATUS_OK;
 }
 
-/* The comm knows a connection that we do not go on with. */
+/* The comm knows a connection that the input does not continue. */
 static void give_up(unsigned stream)
 {
 	peer_close(&run.coming[stream]);
@@ -84,7 +83,7 @@ static void give_up(unsigned stream)
 	run.sender.stream[stream].written = HEADER_BYTES; /* at most */
 }
 
-/* Read the answer to the RESUME that was said, and go on over it, or lose it. */
+/* Reads the answer to the RESUME, and continues over the connection, or loses it. */
 static void take_welcome(unsigned stream, bool lost)
 {
 	struct anynet_wire_hello welcome;
@@ -145,7 +144,7 @@ static void resume_somehow(unsigned stream)
 		epoch ^= (uint32_t)input_u16(run.in) << 16;
 		break;
 	case 2:
-		stream = input_u16(run.in) % ANYNET_STREAMS_MAX; /* others do not come so far */
+		stream = input_u16(run.in) % ANYNET_STREAMS_MAX; /* others do not get so far */
 		epoch += 1;
 		break;
 	case 3:
@@ -180,7 +179,7 @@ static void some_message(unsigned stream)
 		new_message(stream, (choice >> 4) % TAGS, size, choice & 7);
 }
 
-/* False: there cannot be more of the tag. */
+/* False: no more of the tag are possible. */
 static bool add_buffer(struct posted *posted, uint8_t choice, uint32_t tag, uint32_t bytes)
 {
 	struct tag_state *line = &run.tags[tag];
@@ -226,7 +225,7 @@ static void post(void)
 		irecv(posted);
 }
 
-/* It is the message that was due. */
+/* It is the next message. */
 static void check_received(const struct posted *posted, int i, size_t got)
 {
 	const struct tag_state *line = &run.tags[posted->tags[i]];
@@ -263,9 +262,9 @@ static void test_all(void)
 		test(&run.posted[i]);
 }
 
-/* --- what is not right --- */
+/* --- errors --- */
 
-/* A frame of the stream with something wrong about it, in its place. */
+/* A wrong frame of the stream, in its place. */
 static void wrong_frame(struct sender_stream *stream)
 {
 	struct anynet_wire_frame *header;
@@ -352,7 +351,7 @@ static void step(void)
 	}
 }
 
-/* Post what messages still wait for. */
+/* Posts receives for waiting messages. */
 static void post_missing(void)
 {
 	for (uint32_t tag = 0; tag < TAGS; tag++) {
@@ -373,7 +372,7 @@ static void fill_posted(void)
 			new_message(tag % run.streams, tag, 300, 0);
 }
 
-/* Whatever was broken: now it is not, and everything arrives. */
+/* No more breaks: everything arrives. */
 static void bring_home(void)
 {
 	unsigned rounds = 0;
@@ -393,7 +392,7 @@ static void bring_home(void)
 	}
 }
 
-/* The sender closes: a word on every stream. */
+/* The sender closes: a frame on every stream. */
 static void say_bye(void)
 {
 	sender_bye(&run.sender);
@@ -410,7 +409,7 @@ static void say_bye(void)
 	must(expected_status(0, run.epochs[0] + 1) == ANYNET_STATUS_GONE);
 	resume(0, run.epochs[0] + 1, false, false);
 	must(comm_error(run.comm) == (recv_pending(run.comm) ? -ECONNRESET : 0));
-	run.sender.wild = true; /* what is posted fails */
+	run.sender.wild = true; /* posted receives fail */
 }
 
 static void start(struct input *in, uint8_t order)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A send comm whose receiver (peer_receiver.h) is the input. As long as that names its true positions
- * and says nothing wild, nothing may fail and in the end everything must have arrived once; a position
- * that is a lie is refused with EPROTO or gone on from. In any case what comes on a stream goes on where
- * the receiver said.
+ * A send comm whose receiver (peer_receiver.h) is the input. As long as the input names its true positions and sends
+ * nothing wrong, nothing may fail, and in the end everything has arrived once. A false position is refused with EPROTO
+ * or accepted. In any case each stream continues where the receiver said.
  */
 #include <errno.h>
 
@@ -44,7 +43,7 @@ static void post(void)
 
 	if (number == RECEIVER_MESSAGES_MAX || comm_error(run.comm))
 		return;
-	receiver_expect(&run.receiver, bytes, tag); /* before isend, which sends already */
+	receiver_expect(&run.receiver, bytes, tag); /* before isend, which already sends */
 	buffer_make(run.comm, &sent->buffer, BUFFER_REGISTERED, bytes);
 	memcpy(sent->buffer.data, pattern(number, 0), bytes);
 	must(sent_post(run.comm, sent, tag) || sent->req);
@@ -141,7 +140,7 @@ static void break_stream(unsigned index, uint8_t how)
 	}
 }
 
-/* --- what is not right --- */
+/* --- errors --- */
 
 static void go_wild(unsigned stream)
 {
@@ -167,7 +166,7 @@ static void go_wild(unsigned stream)
 	receiver_say(&run.receiver, stream, header, bytes, choice & 8 ? bytes[2] : 0);
 }
 
-/* A byte of it is changed on the way: the stream is given up, nothing else. */
+/* A byte of it is changed in transit: the stream is given up, nothing else. */
 static void spoilt_word(struct receiver_stream *peer)
 {
 	uint8_t image[CONTROL_BYTES];
@@ -187,7 +186,7 @@ static void spoilt_word(struct receiver_stream *peer)
 static void test_on_full_sockets(uint8_t op)
 {
 	if (op & 0x80)
-		take_short = 1 + (op >> 4 & 3); /* without the tail, say */
+		take_short = 1 + (op >> 4 & 3); /* for example without the tail */
 	else
 		take_budget = op & 1 ? input_u8(run.in) : input_u16(run.in);
 	test_all();
@@ -259,7 +258,7 @@ static bool all_home(void)
 	return send_confirmed(run.comm);
 }
 
-/* Whatever was broken: now it is not, and everything arrives. */
+/* No more breaks: everything arrives. */
 static void bring_home(void)
 {
 	unsigned rounds = 0;
@@ -278,7 +277,7 @@ static void bring_home(void)
 	}
 }
 
-/* NCCL closes it; the background thread's part is played here. */
+/* NCCL closes it; this plays the background thread. */
 static void close_comm(void)
 {
 	bool stays = drain_start(run.comm);
@@ -318,7 +317,7 @@ void resume_sending(struct input *in, uint8_t order)
 	if (strict())
 		bring_home();
 	test_all();
-	/* NCCL has taken everything back; then it closes. */
+	/* NCCL has taken all buffers back, and closes. */
 	for (int i = 0; i < RECEIVER_MESSAGES_MAX; i++)
 		sent_take_back(run.comm, &run.sent[i]);
 	close_comm();
