@@ -8,12 +8,12 @@
 
 #define SCRIPT_BYTES 8192
 
-/* `run` gets the rest of the line without the spaces around it, and may change it. 0 = understood. */
+/* `run` gets the rest of the line without the spaces around it, and may change it. 0 = accepted. */
 struct script_command {
 	const char *name;
 	int (*run)(char *words);
 	bool describes; /* refused where devices are fixed */
-	bool *flag;     /* which "on" and "off" are for; there is no `run` then */
+	bool *flag;     /* the variable that "on" and "off" set; there is no `run` then */
 };
 
 struct script {
@@ -22,11 +22,11 @@ struct script {
 	size_t count;
 };
 
-/* Stops at the first line that is not understood, and prints it. 0 or -EINVAL. */
+/* Stops at the first line that is not accepted, and prints it. 0 or -EINVAL. */
 int script_obey(const struct script *script, const char *text, bool devices_fixed);
 
-/* What the environment variable says, or the file that it names by a path that starts with "/"; `otherwise` where it
- * is not set. 0 or errno. */
+/* The contents of the environment variable, or of the file that it names by a path that starts with "/"; `otherwise` if
+ * it is not set. 0 or errno. */
 int script_of(const char *variable, const char *otherwise, char text[SCRIPT_BYTES]);
 
 #endif

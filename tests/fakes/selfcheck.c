@@ -9,7 +9,7 @@
 
 #include <support/check.h>
 
-#define LONGEST_S (4 * TEST_PATIENCE_MS * TEST_TIME_SCALE / 1000) /* for hangs */
+#define LONGEST_S (4 * TEST_PATIENCE_MS * TEST_TIME_SCALE / 1000) /* against hangs */
 
 static int fails(const struct selfcheck *check, void (*run)(const struct selfcheck *check))
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The checks of a fake. Each has a process of its own, which the first check of support/check.h that does
- * not hold ends.
+ * The checks of a fake. Each runs in a process of its own, which the first failed check of support/check.h ends.
  */
 #ifndef TESTS_FAKES_SELFCHECK_H
 #define TESTS_FAKES_SELFCHECK_H
@@ -9,18 +8,18 @@
 struct selfcheck {
 	const char *name;
 	void (*run)(void);
-	/* What the rig of a fake makes of these is its own business; 0 is the usual. */
-	const char *description; /* what the fake is to be like */
-	int setting;             /* what is open, or connected, when the check begins */
-	unsigned misuses;        /* calls that the fake complains of */
+	/* Interpreted by the rig of each fake; 0 is the usual. */
+	const char *description; /* description of the fake */
+	int setting;             /* objects that exist when the check begins */
+	unsigned misuses;        /* calls that the fake reports */
 };
 
-/* A check that is called like its function. */
+/* A check with the name of its function. */
 #define CHECK(function) .name = #function, .run = function
 
 /*
- * Runs the checks of a list, which ends with one that has no name, by way of `run`; those only whose names
- * fit the pattern in TEST_FILTER, if that is set. How many have failed.
+ * Runs the checks of a list, which ends with one without a name, through `run`; only those whose names match the
+ * pattern in TEST_FILTER, if it is set. Returns the number of failures.
  */
 int selfcheck_run(const struct selfcheck *list, void (*run)(const struct selfcheck *check));
 

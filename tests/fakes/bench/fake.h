@@ -40,7 +40,7 @@ enum {
 };
 
 struct fake_id {
-	char name[FAKE_ID_BYTES]; /* of the socket where its ranks meet */
+	char name[FAKE_ID_BYTES]; /* of the socket on which its ranks meet */
 };
 
 struct fake_peer {
@@ -75,7 +75,7 @@ struct fake_op {
 	int peer;     /* or root */
 };
 
-/* What one call, or a group of them, puts on a stream. */
+/* Work of one call, or a group of them, on a stream. */
 struct fake_batch {
 	struct fake_comm *comm;
 	void *stream;
@@ -83,7 +83,7 @@ struct fake_batch {
 	int count;
 };
 
-/* One way, one peer. */
+/* One direction, one peer. */
 struct fake_transfer {
 	int peer;
 	bool is_send;
@@ -99,7 +99,7 @@ void fake_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void fake_logger(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
 
-/* Ranks meet: every one brings `bytes` for all; `all` is size × bytes. 0 or -1. */
+/* An all-gather of the ranks: each contributes `bytes`; `all` is size × bytes. 0 or -1. */
 int boot_create(struct fake_id *id);
 int boot_gather(const struct fake_id *id, int size, int rank, const void *mine, void *all,
 		size_t bytes);
@@ -107,12 +107,12 @@ int boot_gather(const struct fake_id *id, int size, int rank, const void *mine, 
 /* The connections of a communicator. FAKE_SUCCESS or an error. */
 int mesh_open(struct fake_comm *comm, const struct fake_id *id);
 void mesh_close(struct fake_comm *comm);
-/* All transfers, side by side. False: aborted. */
+/* All transfers, concurrently. False: aborted. */
 bool mesh_exchange(struct fake_comm *comm, const struct fake_transfer *transfers, int count);
 
 void ops_run(struct fake_batch *batch);
 
-/* `run` is called when all that was pushed before has been done. */
+/* `run` is called when all earlier work is done. */
 void stream_push(void *stream, void (*run)(void *arg), void *arg);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the ranks of a communicator meet: a socket with a name, and a thread that hands everybody's
- * bytes to everybody, once. */
+/* Meeting point of a communicator's ranks: a named socket, and a thread that sends the bytes of all ranks to all,
+ * once. */
 #include "fake.h"
 
 #include <pthread.h>
@@ -23,7 +23,7 @@ static socklen_t name_socket(const struct fake_id *id, struct sockaddr_un *addr)
 	size_t bytes = strnlen(id->name, sizeof(addr->sun_path) - 1);
 
 	*addr = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	memcpy(addr->sun_path + 1, id->name, bytes); /* in no directory */
+	memcpy(addr->sun_path + 1, id->name, bytes); /* an abstract socket name */
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + bytes);
 }
 
@@ -47,7 +47,7 @@ static bool write_all(int fd, const void *data, size_t bytes)
 	return true;
 }
 
-/* One rank's bytes to their place. The number of ranks is what the first one says. */
+/* Stores one rank's bytes. The first one determines the number of ranks. */
 static bool take(int fd, struct greeting *first, int *fds, char **all)
 {
 	struct greeting g;

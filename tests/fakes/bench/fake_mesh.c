@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The connections of a communicator: one each way between any two ranks, over the net that
- * NCCL_NET_PLUGIN names, driven as NCCL's proxy does it. */
+/* The connections of a communicator: one in each direction between any two ranks, over the net that NCCL_NET_PLUGIN
+ * names, driven as by NCCL's proxy. */
 #include "fake.h"
 
 #include <sched.h>
@@ -11,14 +11,14 @@
 
 #define STEPS      8
 #define STEP_BYTES ((size_t)512 << 10)
-#define NET_API    11 /* of the NCCL that is played */
+#define NET_API    11 /* of the NCCL that is emulated */
 #define PTR_HOST   1
 
 struct handles {
 	_Alignas(8) char of_peer[FAKE_RANKS_MAX][DRIVER_HANDLE_BYTES];
 };
 
-/* A transfer in progress. */
+/* A transfer in flight. */
 struct flight {
 	const struct fake_transfer *t;
 	size_t posted, done, sizes[STEPS];
@@ -46,7 +46,7 @@ static void *comm_of(const struct fake_comm *comm, const struct fake_transfer *t
 	return t->is_send ? peer->send : peer->recv;
 }
 
-/* "none": NCCL's own net; that it is the plugin here, too, is not told. */
+/* "none": NCCL's own net; the log does not say that the plugin is used here, too. */
 static int open_net(struct fake_comm *comm)
 {
 	const char *plugin = getenv("NCCL_NET_PLUGIN"), *via = getenv("FAKE_NCCL_VIA");
@@ -134,7 +134,7 @@ void mesh_close(struct fake_comm *comm)
 	driver_close(comm->net);
 }
 
-/* Messages of one connection go in the order of the transfers. */
+/* Messages of one connection keep the order of the transfers. */
 static bool is_first(const struct flight *flights, const struct flight *f)
 {
 	for (; flights < f; flights++) {
@@ -184,7 +184,7 @@ static int step(struct fake_comm *comm, const struct flight *flights, struct fli
 	return 0;
 }
 
-/* Until the communicator is aborted or the net fails; then it hangs until the former. */
+/* Until the communicator is aborted or the net fails; after a failure it hangs until the abort. */
 static bool fly(struct fake_comm *comm, struct flight *flights, int count)
 {
 	const struct timespec pause = { .tv_nsec = 1000000 };

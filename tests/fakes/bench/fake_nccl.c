@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL's calls. */
+/* The functions of NCCL. */
 #include "fake.h"
 
 #include <pthread.h>
@@ -259,10 +259,10 @@ int ncclCommDeregister(void *handle, void *registered)
 	return FAKE_INVALID_ARGUMENT;
 }
 
-/* What a rank brings to a split. */
+/* Input of a rank to a split. */
 struct offer {
 	int color, key;
-	struct fake_id id; /* of a communicator, should it be the first of its color */
+	struct fake_id id; /* for a communicator, if this is the first rank of its color */
 };
 
 static int gather_offers(struct fake_comm *comm, struct offer *offers)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations: what goes to whom, and the sums. Everybody sends to everybody: simple, and right. */
+/* Operations: the transfers and the sums. Every rank sends to every rank, which is simple. */
 #include "fake.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A part for each peer and one from each: strides of 0 mean that it is the same for all. */
+/* A part for each peer and one from each; a stride of 0 means the same part for all. */
 static bool trade(struct fake_comm *comm, const char *out, size_t out_stride, char *in,
 		  size_t in_stride, size_t bytes)
 {
@@ -30,7 +30,7 @@ static bool trade(struct fake_comm *comm, const char *out, size_t out_stride, ch
 	return mesh_exchange(comm, transfers, count);
 }
 
-/* Of what each rank has for me. */
+/* Of the parts that each rank has for this one. */
 static void reduce(struct fake_comm *comm, const struct fake_op *op, size_t out_stride)
 {
 	size_t bytes = op->count * sizeof(float);
@@ -69,7 +69,7 @@ static void broadcast(struct fake_comm *comm, const struct fake_op *op)
 	mesh_exchange(comm, transfers, count);
 }
 
-/* The nth send to oneself fills the nth receive. */
+/* The nth send of a rank to itself fills its nth receive. */
 static void copy_own(struct fake_batch *batch)
 {
 	int rank = batch->comm->rank, receive = 0;
@@ -126,7 +126,7 @@ static void run_collective(struct fake_comm *comm, const struct fake_op *op)
 		broadcast(comm, op);
 }
 
-/* So that who checks can be seen to find it. */
+/* A planted error, which the check must find. */
 static void spoil(const struct fake_batch *batch)
 {
 	static _Atomic long batches;

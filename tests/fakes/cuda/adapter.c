@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What network adapters get of device memory: pinned ranges, dma-bufs, flushes. */
+/* Access of network adapters to device memory: pinned ranges, dma-bufs, flushes. */
 #include "fake.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 static void (*on_flush)(void);
 
-/* Like a GPU's pages, which are larger than ours, an allocation's whole pages can be had. */
+/* As with a GPU's pages, which are larger than the host's, whole pages of an allocation are available. */
 static struct allocation *pages_at(uintptr_t at, size_t bytes)
 {
 	struct allocation *found;
@@ -70,7 +70,7 @@ static CUresult handle_refusal(CUdeviceptr memory, size_t bytes)
 							   : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* The descriptor, or -1. Each export is a dma-buf of its own, as with nv_dma_buf_export (NVIDIA's
+/* Returns the descriptor, or -1. Each export is a separate dma-buf, as with nv_dma_buf_export (NVIDIA's
  * open-gpu-kernel-modules, kernel-open/nvidia/nv-dmabuf.c). */
 static int dmabuf_add(uintptr_t at, size_t bytes)
 {
@@ -93,7 +93,7 @@ static int dmabuf_add(uintptr_t at, size_t bytes)
 	return fd;
 }
 
-/* A driver before 12.8 knows no flags. */
+/* A driver before 12.8 has no flags. */
 CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr memory, size_t bytes, int type,
 				       unsigned long long flags)
 {
@@ -149,7 +149,7 @@ void fake_cuda_on_flush(void (*flush)(void))
 	fake_unlock();
 }
 
-/* Adapters ask us for views with locks of their own: they are told without ours. */
+/* Adapters request views while they hold locks of their own: so they are called without the lock. */
 CUresult cuFlushGPUDirectRDMAWrites(int target, int scope)
 {
 	CUresult ret = call_begin("cuFlushGPUDirectRDMAWrites", CONTEXT);

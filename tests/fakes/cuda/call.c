@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How every call begins and ends, and what is said of wrong ones. */
+/* The start and end of every call, and reports of misuse. */
 #include "fake.h"
 
 #include <stdarg.h>
@@ -22,7 +22,7 @@ void fake_unlock(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* A forked child finds the lock free, and may at least ask where memory is seen. */
+/* A forked child finds the lock free, and may at least query memory. */
 __attribute__((constructor)) static void survive_forks(void)
 {
 	pthread_atfork(fake_lock, fake_unlock, fake_unlock);
@@ -46,9 +46,9 @@ void fake_idle(void)
 }
 
 /*
- * cuMemFree waits for the kernels of its context, and calls of other threads in that context wait for it: where one
- * of those threads has to go on for NCCL's kernel to end, all hang (NVIDIA/nccl issues 48 and 803;
- * pytorch/pytorch pull request 880).
+ * cuMemFree waits for the kernels of its context, and calls of other threads in that context wait for it. If one of
+ * those threads has to progress for NCCL's kernel to end, all hang (NVIDIA/nccl issues 48 and 803; pytorch/pytorch pull
+ * request 880).
  */
 void fake_wait_idle(struct fake_context *context)
 {

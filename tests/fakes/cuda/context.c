@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Init, devices, primary contexts, and the stack of current ones that every thread has. */
+/* Init, devices, primary contexts, and each thread's stack of current ones. */
 #include "fake.h"
 
 #include <stdlib.h>
@@ -135,7 +135,7 @@ static void context_end(struct fake_context *context)
 	context->error = CUDA_SUCCESS;
 }
 
-/* It stays retained, and what is in it is gone: memory, streams, events, registrations (cuda.h of CUDA 13,
+/* It stays retained, and everything in it is gone: memory, streams, events, registrations (cuda.h of CUDA 13,
  * cuDevicePrimaryCtxReset: "destroy all allocations and reset all state on the primary context"). */
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
@@ -148,7 +148,7 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 	return call_end(ret);
 }
 
-/* It is current in this thread then. */
+/* It becomes current in this thread. */
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device)
 {
 	CUresult ret = call_begin("cuCtxCreate", INIT | UNSAFE);
@@ -218,7 +218,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 	return call_end(ret);
 }
 
-/* NULL is a context that may be current: none. */
+/* NULL may be made current: no context. */
 static CUresult check_context(const struct fake_context *context)
 {
 	const struct fake_context *made;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests and the fake libcuda.so.1 know of the CUDA driver API: the calls that a network plugin
- * has a use for, declared from NVIDIA's public documentation. Results are CUresult values as int.
+ * The part of the CUDA driver API that the tests and the fake libcuda.so.1 share: the calls that a network plugin uses,
+ * declared from NVIDIA's public documentation. Results are CUresult values as int.
  */
 #ifndef TESTS_CUDA_CUDA_API_H
 #define TESTS_CUDA_CUDA_API_H
@@ -34,7 +34,7 @@ enum {
 	CUDA_ERROR_UNKNOWN = 999,
 };
 
-/* CUDA_MEMCPY2D: rows of `width` bytes, each a pitch behind the one before; no arrays here. */
+/* CUDA_MEMCPY2D: rows of `width` bytes, at a distance of a pitch; no arrays here. */
 struct cuda_copy_2d {
 	size_t from_x, from_y;
 	int from_type; /* CU_MEMORYTYPE_* */
@@ -70,7 +70,7 @@ enum {
 	CU_STREAM_CAPTURE_MODE_RELAXED = 2,
 };
 
-/* X(name, arguments): every one returns a CUresult. */
+/* X(name, arguments): all return a CUresult. */
 #define CUDA_CALLS(X)                                                                              \
 	X(cuInit, (unsigned flags))                                                                \
 	X(cuDriverGetVersion, (int *version))                                                      \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The copy engine: one thread, which does what is on the streams, in the order of each. */
+/* The copy engine: one thread, which performs the work of the streams, each in order. */
 #include "fake.h"
 
 #include <sched.h>
@@ -23,7 +23,7 @@ size_t copy_span(const struct copy *copy, size_t pitch)
 	return copy->bytes ? (copy->rows - 1) * pitch + copy->width : 0;
 }
 
-/* Its first copy is taken off the stream. */
+/* Removes its first copy from the stream. */
 static void copy_finish(struct fake_stream *stream)
 {
 	struct copy *copy = STAILQ_FIRST(&stream->copies);
@@ -37,8 +37,8 @@ static void copy_finish(struct fake_stream *stream)
 
 /*
  * A device has a few hardware queues, one with CUDA_DEVICE_MAX_CONNECTIONS=1, which the streams of a context and
- * priority share: what was put there first is begun first, whatever stream it is of (CUDA C Programming Guide,
- * environment variables, CUDA_DEVICE_MAX_CONNECTIONS).
+ * priority share: work starts in the order of submission, whatever its stream (CUDA C Programming Guide, environment
+ * variables, CUDA_DEVICE_MAX_CONNECTIONS).
  */
 static bool is_behind_another(const struct fake_stream *stream, const struct copy *copy)
 {
@@ -67,9 +67,9 @@ static bool is_ready(const struct fake_stream *stream)
 }
 
 /*
- * With "sectors" device memory gets its bytes in pieces of 32, aligned, in any order, with time between them: CUDA
- * promises no order within a copy, and 32 bytes are what GPU memory is accessed in (CUDA C Best Practices
- * Guide, "Coalesced Access to Global Memory").
+ * With "sectors" device memory is written in aligned pieces of 32 bytes, in any order, with time between them: CUDA
+ * promises no order within a copy, and GPU memory is accessed in 32 bytes (CUDA C Best Practices Guide, "Coalesced
+ * Access to Global Memory").
  */
 void copy_bytes(char *to, const char *from, size_t bytes, bool to_device)
 {
@@ -97,7 +97,7 @@ void copy_bytes(char *to, const char *from, size_t bytes, bool to_device)
 	}
 }
 
-/* With the lock, which is free while bytes are moved. */
+/* With the lock, which is released while bytes are copied. */
 static void copy_do(struct fake_stream *stream)
 {
 	const struct copy *copy = STAILQ_FIRST(&stream->copies);

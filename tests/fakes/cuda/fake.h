@@ -28,10 +28,10 @@
 
 /* A device's primary context, or one that was made. */
 struct fake_context {
-	LIST_ENTRY(fake_context) next; /* of those that were made, which are never freed */
+	LIST_ENTRY(fake_context) next; /* of created ones, which are never freed */
 	int device;
 	uint64_t retained;
-	CUresult error; /* a copy in it has failed: of no use from then on */
+	CUresult error; /* a copy in it has failed: unusable from then on */
 	unsigned locked; /* calls that hold its lock and wait for a kernel */
 };
 
@@ -45,9 +45,9 @@ struct allocation {
 	uintptr_t at;
 	size_t bytes;
 	uint64_t id; /* CU_POINTER_ATTRIBUTE_BUFFER_ID: unique in the process, never used again */
-	bool registered; /* host memory that is the caller's */
+	bool registered; /* host memory owned by the caller */
 	/* device memory */
-	bool device, freed; /* freed: still there for a registration only */
+	bool device, freed; /* freed, but kept for a registration */
 	char *shown, *view; /* `mapped` bytes each; at is in the first page of shown */
 	size_t mapped;
 	unsigned pins;
@@ -70,11 +70,11 @@ struct copy {
 	size_t width, rows, device_pitch, host_pitch;
 	bool to_device;
 	uint64_t number; /* among all of the process */
-	uint64_t asked; /* queries that waited for it while it was its stream's first */
+	uint64_t asked; /* queries while it was the first of its stream */
 	bool awaited;   /* by a synchronising call */
 };
 
-/* Streams and events are not freed before the process ends, so that a stale handle is known as one. */
+/* Streams and events are not freed before the process ends, so that a stale handle is detected. */
 struct fake_stream {
 	LIST_ENTRY(fake_stream) next;
 	struct fake_context *context;
@@ -89,7 +89,7 @@ struct fake_event {
 	struct fake_context *context;
 	bool destroyed;
 	struct fake_stream *stream; /* NULL = not recorded yet */
-	uint64_t position;          /* done when the stream has done so many */
+	uint64_t position;          /* done when the stream has completed this many */
 };
 
 struct fake {
@@ -100,7 +100,7 @@ struct fake {
 	bool capturing, busy, locks, one_queue, sectors; /* see script.c */
 	uint64_t copies_asked, allocated;
 	LIST_HEAD(, fake_context) made;
-	pid_t owner;          /* who has called cuInit; 0 = nobody */
+	pid_t owner;          /* process that has called cuInit; 0 = none */
 	LIST_HEAD(, allocation) allocations;
 	LIST_HEAD(, dmabuf) dmabufs;
 	LIST_HEAD(, fake_stream) streams;
@@ -123,13 +123,13 @@ extern __thread struct fake_thread fake_thread;
 enum call_needs {
 	NOTHING = 0,
 	INIT = 1,
-	CONTEXT = 2 | INIT, /* a current one, unharmed */
-	UNSAFE = 4, /* not while a stream is captured, but in a thread that says it does not mind */
+	CONTEXT = 2 | INIT, /* the current one, not failed */
+	UNSAFE = 4, /* not while a stream is captured, except in a thread whose mode allows it */
 };
 
-/* Takes the lock. 0, or the result with which to go to call_end at once. */
+/* Takes the lock. 0, or the result to pass to call_end at once. */
 CUresult call_begin(const char *name, unsigned needs);
-CUresult call_end(CUresult result); /* gives the lock back */
+CUresult call_end(CUresult result); /* releases the lock */
 
 /* With the lock: a line on stderr, which begins with the call's name. Returns `code`. */
 CUresult misuse(CUresult code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -145,13 +145,13 @@ struct fake_context *context_current(void); /* NULL = none */
 int describe(void);
 int obey(const char *text);
 void failures_forget(void);
-CUresult failure_of(const char *name); /* that is due at this call */
+CUresult failure_of(const char *name); /* of this call */
 
 /* memory.c; with the lock */
-struct allocation *allocation_at(uintptr_t at, size_t bytes, bool device); /* NULL = not there */
+struct allocation *allocation_at(uintptr_t at, size_t bytes, bool device); /* NULL = none */
 char *allocation_view(const struct allocation *allocation, uintptr_t at);
 void allocations_end(const struct fake_context *context);
-void allocation_drop(struct allocation *allocation); /* freed, and no adapter has it */
+void allocation_drop(struct allocation *allocation); /* freed, and not registered by an adapter */
 
 /* adapter.c; with the lock */
 void dmabufs_forget(const struct allocation *allocation);
@@ -161,14 +161,14 @@ void streams_end(const struct fake_context *context);
 
 /* engine.c; with the lock */
 CUresult engine_start(void);
-void engine_wake(void); /* look again what can be done */
+void engine_wake(void); /* look again for work */
 void copy_queue(struct fake_stream *stream, const struct copy *copy);
 size_t copy_span(const struct copy *copy, size_t pitch); /* from its first byte to its last */
 void copy_bytes(char *to, const char *from, size_t bytes, bool to_device);
-void copies_drop(struct fake_stream *stream); /* but for the one in progress */
+void copies_drop(struct fake_stream *stream); /* except the one in progress */
 CUresult stream_wait(struct fake_stream *stream,
-		     uint64_t position); /* the lock is free meanwhile */
-/* Is a copy waiting, or in progress, from or to these? The latter is waited for, unlocked. */
+		     uint64_t position); /* the lock is released meanwhile */
+/* Is a copy from or to these waiting or in progress? The latter is waited for, without the lock. */
 bool copies_touch(uintptr_t at, size_t bytes);
 
 #endif

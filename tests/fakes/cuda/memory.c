@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory. A device allocation is a memfd that is mapped twice: where callers believe it to be no
- * processor may touch it, and a freed range stays closed for ever; the library itself uses the view.
+ * Memory. A device allocation is a memfd that is mapped twice: at the address that callers get no processor may access
+ * it, and a freed range stays inaccessible; the library itself uses the view.
  */
 #include "fake.h"
 
@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* CUDA puts small allocations side by side, so that they are not on page boundaries. */
+/* CUDA places small allocations side by side, so they do not start on page boundaries. */
 #define ALIGN_BYTES 512u
 #define LARGE_BYTES ((size_t)1 << 20)
 
@@ -81,7 +81,7 @@ static int map_device(struct allocation *allocation, size_t skew)
 	return 0;
 }
 
-/* The addresses are not given to anything else. */
+/* The addresses are not reused. */
 static void close_addresses(const struct allocation *allocation)
 {
 	if (mmap(allocation->shown, allocation->mapped, PROT_NONE,
@@ -119,7 +119,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *memory, size_t bytes)
 	return call_end(made ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-/* Who frees memory that a stream still uses is told so: its last copies are not done any more. */
+/* Freeing memory that a stream still uses is reported; the last copies are not performed. */
 static void check_unused(const struct allocation *allocation)
 {
 	if (copies_touch(allocation->at, allocation->bytes))
@@ -196,7 +196,8 @@ CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
 	return host_add("cuMemHostAlloc", memory, bytes, flags, false);
 }
 
-/* The memory stays the caller's. It is a process's own, which CUDA knows until then, or until its context ends. */
+/* The memory stays the caller's. It is private memory of the process, which CUDA knows until then, or until its context
+ * ends. */
 CUresult cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags)
 {
 	return host_add("cuMemHostRegister", &memory, bytes, flags, true);
@@ -224,7 +225,7 @@ CUresult cuMemHostUnregister(void *memory)
 	return host_free("cuMemHostUnregister", memory, true);
 }
 
-/* What has been left in a context goes with it. */
+/* Everything left in a context is freed with it. */
 void allocations_end(const struct fake_context *context)
 {
 	struct allocation *each, *next;

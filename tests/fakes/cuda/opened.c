@@ -31,5 +31,5 @@ void cuda_open(const char *file, struct opened_cuda *cuda)
 	find(lib, "fake_cuda_unpin", &cuda->unpin);
 	find(lib, "fake_cuda_pin_dmabuf", &cuda->pin_dmabuf);
 	find(lib, "fake_cuda_on_flush", &cuda->on_flush);
-	dlclose(lib); /* it stays, being linked with -z nodelete */
+	dlclose(lib); /* stays loaded, being linked with -z nodelete */
 }

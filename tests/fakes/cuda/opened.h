@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fake libcuda.so.1 as a test opens it, by its path: the plugin's calls, and fake_cuda.h's. */
+/* The fake libcuda.so.1 as opened by a test, by its path: the plugin's calls, and those of fake_cuda.h. */
 #ifndef TESTS_CUDA_OPENED_H
 #define TESTS_CUDA_OPENED_H
 
@@ -19,7 +19,7 @@ struct opened_cuda {
 	void (*on_flush)(void (*flush)(void));
 };
 
-/* A check of support/check.h ends the process where something is missing. */
+/* A check of support/check.h ends the process if something is missing. */
 void cuda_open(const char *file, struct opened_cuda *cuda);
 
 #endif

@@ -62,7 +62,7 @@ CUresult failure_of(const char *name)
 	return code;
 }
 
-/* As the calls name themselves: without "_v2". */
+/* By the names of the calls, without "_v2". */
 static void plain_name(const char *name, char *plain)
 {
 	size_t length = strlen(name);

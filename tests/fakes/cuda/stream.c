@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The fake refuses the legacy default stream, NULL: what is on it waits for the application's kernels,
- * and those of NCCL wait for the network. */
+/* The fake refuses the legacy default stream, NULL: its work waits for the application's kernels, and those of NCCL
+ * wait for the network. */
 static struct fake_stream *stream_of(CUstream handle, CUresult *ret)
 {
 	struct fake_stream *found = NULL;
@@ -38,7 +38,7 @@ static struct fake_event *event_of(CUevent handle, CUresult *ret)
 	return found;
 }
 
-/* Begins a call on a stream or an event. NULL, or not to be used, where *ret is not 0. */
+/* Starts a call on a stream or an event. NULL, or unusable, if *ret is not 0. */
 static struct fake_stream *stream_begin(const char *name, unsigned needs, CUstream handle, CUresult *ret)
 {
 	*ret = call_begin(name, needs | CONTEXT);
@@ -94,7 +94,7 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priori
 	return create(call_begin("cuStreamCreateWithPriority", CONTEXT), stream, flags, priority);
 }
 
-/* What is on it is still done. */
+/* Its submitted work is still performed. */
 CUresult cuStreamDestroy_v2(CUstream handle)
 {
 	CUresult ret;
@@ -189,7 +189,7 @@ CUresult cuEventSynchronize(CUevent handle)
 	return call_end(ret);
 }
 
-/* Streams and events that were left in a context go with it. */
+/* Streams and events left in a context are freed with it. */
 void streams_end(const struct fake_context *context)
 {
 	struct fake_stream *stream;
@@ -212,7 +212,7 @@ void streams_end(const struct fake_context *context)
 	}
 }
 
-/* With the lock, and checked as far as that goes when the copy is ordered. */
+/* With the lock; checked as far as possible at submission. */
 static CUresult copy_refusal(const struct copy *copy, bool pinned)
 {
 	if (!copy->bytes)
@@ -257,7 +257,7 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CU
 	return copy_async("cuMemcpyHtoDAsync", stream, one_row(to, from, bytes, true));
 }
 
-/* Between the host and the device; the rows of one side may lie apart. */
+/* Between host and device; the rows of one side may be apart. */
 CUresult cuMemcpy2DAsync_v2(const struct cuda_copy_2d *asked, CUstream stream)
 {
 	bool to_device = asked->to_type == CU_MEMORYTYPE_DEVICE;
@@ -284,8 +284,8 @@ CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream
 	return copy_async("cuMemcpyDtoHAsync", stream, one_row(from, to, bytes, false));
 }
 
-/* On the legacy default stream: behind all that is on streams which do not say they are non-blocking,
- * and behind the application's kernels. */
+/* On the legacy default stream: after all work on streams that are not non-blocking, and after the application's
+ * kernels. */
 static CUresult copy_now(const char *name, struct copy copy)
 {
 	CUresult ret = call_begin(name, CONTEXT | UNSAFE);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A library that anynet check reads and nobody loads: NCCL of some version, a plugin, PyTorch's or
- * CuPy's part that calls NCCL. */
+/* A library that anynet check reads and no program loads: NCCL of some version, a plugin, or the part of PyTorch or
+ * CuPy that calls NCCL. */
 #ifdef FAKE_VERSION
 extern const char fake_version[];
 const char fake_version[] = "NCCL version " FAKE_VERSION;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A library that says when it is loaded: it makes the file that FOREIGN_MARK names. */
+/* A library that reports when it is loaded: it creates the file that FOREIGN_MARK names. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver's contexts. They all are the same device with the same memory. */
+/* The driver's contexts. All stand for the same device with the same memory. */
 #include "runtime.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ struct CUctx_st {
 
 static struct CUctx_st primary;
 
-/* The runtime has made the primary one current. The last is the current one. */
+/* The runtime has made the primary one current. The last one is current. */
 static _Thread_local CUcontext pushed[CURRENT_MAX] = { &primary };
 static _Thread_local int pushed_count = 1;
 
@@ -56,7 +56,7 @@ CUresult cuCtxGetCurrent(CUcontext *context)
 	return CUDA_SUCCESS;
 }
 
-/* In place of the current one. */
+/* Replaces the current one. */
 CUresult cuCtxSetCurrent(CUcontext context)
 {
 	if (pushed_count)

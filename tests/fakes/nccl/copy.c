@@ -9,7 +9,7 @@ struct copy_op {
 	void *to;
 	const void *from;
 	size_t bytes;
-	char staged[]; /* what pageable memory had when the copy was asked for */
+	char staged[]; /* contents of pageable memory when the copy was submitted */
 };
 
 struct set_op {
@@ -33,7 +33,7 @@ static void set_run(struct op *op)
 	memset(set->memory, set->value, set->bytes);
 }
 
-/* Which of the two a direction says to be the device's. Pinned memory will do: addresses are unified. */
+/* The side that a direction declares as the device's. Pinned memory is accepted: addresses are unified. */
 static cudaError_t direction_check(enum cudaMemcpyKind kind, enum place to, enum place from)
 {
 	bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
@@ -48,7 +48,7 @@ static cudaError_t direction_check(enum cudaMemcpyKind kind, enum place to, enum
 	return cudaSuccess;
 }
 
-/* Pageable memory is the caller's again when this returns, be it source or destination. */
+/* Pageable memory, source or destination, is the caller's again when this returns. */
 static cudaError_t copy_push(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
 			     cudaStream_t stream)
 {
@@ -123,7 +123,7 @@ cudaError_t cudaMemset(void *memory, int value, size_t bytes)
 	return report(ret ? ret : stream_finish(NULL));
 }
 
-/* The hints of where memory is are not needed. */
+/* The hints about the kind of memory are not needed. */
 cudaError_t cudaMemcpyBatchAsync(void *const *to, const void *const *from, const size_t *bytes,
 				 size_t count, struct cudaMemcpyAttributes *attributes,
 				 size_t *attributes_from, size_t attributes_count,

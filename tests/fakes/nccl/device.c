@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one device: what it is and what it has. It is every thread's. */
+/* The one device: its properties and state, shared by all threads. */
 #include "runtime.h"
 
 #include <string.h>
 
-/* What NCCL asks for, nccl-tests and the plugin; 0 where the software GPU lacks it. */
+/* Attributes that NCCL, nccl-tests and the plugin query; 0 if the software GPU lacks the feature. */
 static const struct {
 	int attribute, value;
 } attributes[] = {
@@ -13,7 +13,7 @@ static const struct {
 	{ cudaDevAttrMaxSharedMemoryPerBlockOptin, GPU_SHARED_OPTIN_BYTES },
 	{ CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0 },
 	{ CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, 0 },
-	{ cudaDevAttrGPUDirectRDMASupported, 1 }, /* or NCCL never gives a net its memory */
+	{ cudaDevAttrGPUDirectRDMASupported, 1 }, /* otherwise NCCL never passes GPU memory to a net */
 	{ CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0 },
 	{ CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, 0 },
 	{ CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, 0 },
@@ -111,14 +111,14 @@ cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *bus_id)
 	return cudaSuccess;
 }
 
-/* Kernels have the stacks of threads. */
+/* Kernels use the stacks of threads. */
 cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
 {
 	(void)value;
 	return report(limit == cudaLimitStackSize ? cudaSuccess : cudaErrorUnsupportedLimit);
 }
 
-/* Nothing is ever captured, so the mode matters to nobody but the caller. */
+/* Nothing is ever captured, so only the caller sees the mode. */
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
 {
 	enum cudaStreamCaptureMode before = capture_mode;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's calls: much is the runtime's once more, with the same memory, streams and events, but
- * leaves the runtime's last error as it is.
+ * The driver's functions: many are those of the runtime, with the same memory, streams and events, but do not change
+ * the runtime's last error.
  */
 #include "runtime.h"
 
@@ -23,9 +23,9 @@ static cudaError_t context_error(void)
 	return context_current() ? cudaSuccess : cudaErrorDeviceUninitialized;
 }
 
-static _Thread_local cudaError_t before; /* the runtime's last error when the call began */
+static _Thread_local cudaError_t before; /* the runtime's last error at the start of the call */
 
-/* Whether a context is current, which some calls do without. */
+/* For calls that do not need a current context. */
 static cudaError_t enter(void)
 {
 	before = cudaPeekAtLastError();
@@ -85,7 +85,7 @@ CUresult cuMemGetAddressRange(CUdeviceptr *start, size_t *bytes, CUdeviceptr poi
 	return CUDA_SUCCESS;
 }
 
-/* Every attribute is stored at the width that cuda.h gives it. */
+/* Every attribute is stored with the width that cuda.h specifies. */
 CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr pointer)
 {
 	struct range range;
@@ -115,7 +115,7 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
 	}
 }
 
-/* There is no device that it could be for. */
+/* No device has it. */
 CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr start, size_t bytes,
 				       CUmemRangeHandleType type, unsigned long long flags)
 {
@@ -123,7 +123,7 @@ CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr start, size_t b
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* Whoever writes to memory, it is the host's. */
+/* It is host memory, whoever writes to it. */
 CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target,
 				    CUflushGPUDirectRDMAWritesScope scope)
 {
@@ -204,7 +204,7 @@ CUresult cuStreamCreate(CUstream *stream, unsigned flags)
 	return leave(error ? error : cudaStreamCreateWithFlags(stream, flags));
 }
 
-/* There is one priority. */
+/* There is one priority only. */
 CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
 {
 	*least = *greatest = 0;
@@ -217,7 +217,7 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priori
 	return cuStreamCreate(stream, flags);
 }
 
-/* Between pitched memory, a row after the other. */
+/* Between pitched memory, row by row. */
 CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D *copy, CUstream stream)
 {
 	bool in = copy->dstMemoryType == CU_MEMORYTYPE_DEVICE;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of the driver that the runtime hands out by name. */
+/* The functions of the driver that the runtime returns by name. */
 #include "runtime.h"
 
 #include <string.h>
 
-/* Each with the version that its signature is of. */
+/* Each with the version of its signature. */
 static const struct {
 	const char *name;
 	unsigned version;

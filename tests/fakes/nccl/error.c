@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The errors by name, and the last one of every thread. */
+/* The errors by name, and the last error of every thread. */
 #include "runtime.h"
 
 /* The codes are the same in both APIs. */

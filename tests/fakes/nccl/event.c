@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events: a place in a stream, as of the last record. */
+/* Events: a position in a stream, as of the last record. */
 #include "runtime.h"
 
 #include <stdlib.h>
 #include <time.h>
 
-/* The handle of an event points to this. The runtime's lock guards it. */
+/* The handle of an event points to this. The runtime's lock protects it. */
 struct CUevent_st {
 	TAILQ_ENTRY(CUevent_st) link;
-	struct CUstream_st *stream; /* NULL: never recorded, or nothing was left to be done then */
+	struct CUstream_st *stream; /* NULL: never recorded, or nothing was pending then */
 	uint64_t ticket;
 	bool timing;
 	unsigned records;
-	unsigned stamped; /* the last record whose time is known; 0: none */
+	unsigned stamped; /* the last record with a known time; 0: none */
 	int64_t ns;
 };
 
-/* Puts the time into an event when the stream is there, if that is still its last record. */
+/* Stores the time in an event when the stream gets there, if that is still its last record. */
 struct stamp_op {
 	struct op op;
 	cudaEvent_t event;
@@ -72,7 +72,7 @@ cudaError_t cudaEventCreate(cudaEvent_t *handle)
 	return cudaEventCreateWithFlags(handle, cudaEventDefault);
 }
 
-/* Whoever waits for it has taken the place already. */
+/* A waiter has already copied the position. */
 cudaError_t cudaEventDestroy(cudaEvent_t handle)
 {
 	struct CUevent_st *event;
@@ -176,7 +176,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle)
 	return report(event ? cudaSuccess : cudaErrorInvalidResourceHandle);
 }
 
-/* Both have been recorded, and the streams have been there. */
+/* Both have been recorded, and their streams have got there. */
 static cudaError_t elapsed(float *ms, const struct CUevent_st *from, const struct CUevent_st *to)
 {
 	if (!from || !to || !from->records || !to->records)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the software GPU is: for the runtime and for NVML, which have to agree. */
+/* Properties of the software GPU: shared by the runtime and NVML, which have to agree. */
 #ifndef TESTS_NCCL_GPU_H
 #define TESTS_NCCL_GPU_H
 
@@ -8,12 +8,12 @@
 #define GPU_CAPABILITY_MAJOR 8
 #define GPU_CAPABILITY_MINOR 0
 
-/* Where no host has a device: nothing about it is found in /sys. */
+/* A PCI address without a device on any host: /sys has nothing about it. */
 #define GPU_PCI_DOMAIN 0xffff
 #define GPU_PCI_BUS    0xff
 #define GPU_PCI_DEVICE 0x1f
 
-/* NCCL leaves out what newer drivers have: virtual memory, multicast, launch attributes. */
+/* NCCL then does not use features of newer drivers: virtual memory, multicast, launch attributes. */
 #define GPU_DRIVER_VERSION  11040
 #define GPU_RUNTIME_VERSION 13000
 
@@ -23,7 +23,7 @@
 #define GPU_BLOCK_THREADS_MAX  1024
 #define GPU_REGISTERS          65536
 
-/* Whether the text is the GPU's PCI bus id, with a domain of any width or without. */
+/* Is the text the GPU's PCI bus id, with a domain of any width or without? */
 static inline int gpu_is_at(const char *bus_id)
 {
 	unsigned domain = GPU_PCI_DOMAIN, bus, device, function;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels, and the host's functions on streams. Blocks of a launch may wait for each other, so each has
- * a thread: the stream's for the first, others from a pool that grows whenever none is free.
+ * Kernels, and host functions on streams. Blocks of a launch may wait for each other, so each has a thread: the
+ * stream's for the first, others from a pool that grows whenever none is free.
  */
 #include "runtime.h"
 
@@ -15,7 +15,7 @@ struct launch_op {
 	struct op op;
 	kernel_function *kernel;
 	unsigned blocks;
-	unsigned running; /* of those the pool has; the pool lock's */
+	unsigned running; /* of those in the pool; protected by the pool lock */
 	pthread_cond_t finished;
 	struct softgpu_args args;
 };
@@ -70,7 +70,7 @@ static void *worker_run(void *argument)
 	return NULL;
 }
 
-/* Blocks that run wait for this one already, so there is no way back. */
+/* Blocks that run already wait for this one, so it must start. */
 static void block_start(struct launch_op *launch, unsigned block)
 {
 	struct worker *worker;
@@ -170,7 +170,7 @@ cudaError_t launch(const void *kernel, dim3 grid, dim3 block, size_t shared_byte
 	return stream_push(stream, &launch->op);
 }
 
-/* How long each of the arguments is, only CUDA's compiler could say. */
+/* Only CUDA's compiler knows the sizes of the arguments. */
 cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **args,
 			     size_t shared_bytes, cudaStream_t stream)
 {
@@ -215,7 +215,7 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
 	return cudaSuccess;
 }
 
-/* Memory is not short here: a kernel may have what it asks for, and needs not ask. */
+/* Memory is not limited here: a kernel need not ask for more. */
 cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute attribute, int value)
 {
 	if (!function)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory, the device's and the host's: what is known of it, by address. A device's pointer is a host's. */
+/* Device and host memory: the records by address. A device pointer is a host pointer. */
 #include "runtime.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The handle of a pool points to this. Its memory comes from where all comes from. */
+/* The handle of a pool points to this. All memory has the same source. */
 struct CUmemPoolHandle_st {
 	uint64_t release_threshold;
 };
@@ -19,11 +19,11 @@ struct free_op {
 	void *memory;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* nothing is called with it */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* no function is called with it */
 static void *ranges;                                     /* a tree of tsearch(3), of struct range */
 static size_t device_bytes;
 
-/* Ranges that overlap are equal: so the tree has none, and finds what is at an address. */
+/* Overlapping ranges compare equal: so the tree has none, and finds the range of an address. */
 static int range_compare(const void *a_key, const void *b_key)
 {
 	const struct range *a = a_key, *b = b_key;
@@ -61,7 +61,7 @@ enum place range_find(const void *start, size_t bytes, struct range *found)
 
 static cudaError_t range_add(void *start, size_t bytes, enum place place)
 {
-	static unsigned long long ids; /* the lock's */
+	static unsigned long long ids; /* protected by the lock */
 	struct range *range = malloc(sizeof(*range)), **found;
 	cudaError_t ret = cudaErrorMemoryAllocation;
 
@@ -83,7 +83,7 @@ static cudaError_t range_add(void *start, size_t bytes, enum place place)
 	return ret;
 }
 
-/* How many bytes it had, or 0 if no such range begins there. */
+/* Returns its size, or 0 if no such range begins there. */
 static size_t range_remove(const void *start, enum place place, bool leaving)
 {
 	struct range *range;
@@ -104,7 +104,7 @@ static size_t range_remove(const void *start, enum place place, bool leaving)
 	return bytes;
 }
 
-/* Takes the range from cudaFree and gives it to cudaFreeAsync, or back. */
+/* Moves the range from cudaFree to cudaFreeAsync, or back. */
 static bool range_leave(const void *start, bool leaving)
 {
 	struct range *range;
@@ -177,7 +177,7 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
 	return report(memory_alloc(memory, bytes, PLACE_DEVICE));
 }
 
-/* As CUDA does, it waits for what may still use the memory. */
+/* As in CUDA, it waits for all possible users of the memory. */
 cudaError_t cudaFree(void *memory)
 {
 	struct range range;
@@ -203,7 +203,7 @@ cudaError_t cudaFreeHost(void *memory)
 	return memory ? report(memory_free(memory, PLACE_PINNED, false)) : cudaSuccess;
 }
 
-/* What is not mapped cannot be pinned; msync(2) knows. */
+/* Unmapped memory cannot be pinned; msync(2) detects it. */
 static bool is_mapped(const void *memory, size_t bytes)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), address = (uintptr_t)memory;
@@ -302,7 +302,7 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr att
 	return cudaSuccess;
 }
 
-/* The memory is there at once, which is earlier than it has to be. */
+/* The memory is available at once, which is earlier than necessary. */
 cudaError_t cudaMallocFromPoolAsync(void **memory, size_t bytes, cudaMemPool_t pool,
 				    cudaStream_t stream)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libnvidia-ml.so.1 of the software GPU, as much as NCCL calls for one GPU without NVLink, and as `anynet check` asks.
- * The rest NCCL looks up and does without: fabrics, platforms, confidential computing. NVML's header is not in the
- * CUDA toolkit's runtime part, so what is needed of it is declared here. What is wrong with the GPU stands in
- * FAKE_NVML, as "RESULT-OF-INIT FREE-GIB UNCORRECTED-ERRORS".
+ * libnvidia-ml.so.1 of the software GPU: the functions that NCCL calls for one GPU without NVLink, and those of `anynet
+ * check`. NCCL looks up others and works without them: fabrics, platforms, confidential computing. NVML's header is not
+ * in the runtime part of the CUDA toolkit, so the necessary part is declared here. FAKE_NVML has the GPU's faults, as
+ * "RESULT-OF-INIT FREE-GIB UNCORRECTED-ERRORS".
  */
 #include "gpu.h"
 
@@ -162,7 +162,7 @@ nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t device, unsigned link, i
 	return device == &gpu ? NVML_ERROR_NOT_SUPPORTED : NVML_ERROR_INVALID_ARGUMENT;
 }
 
-/* Each field says for itself that it is not there. */
+/* Each field says that it is not available. */
 nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *values)
 {
 	if (device != &gpu || !values || count < 1)

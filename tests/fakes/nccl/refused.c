@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the software GPU does not have: other devices, other processes' memory, graphs. Calls that are only refused
+ * Features that the software GPU lacks: other devices, memory of other processes, graphs. Functions that only refuse
  * are all `cuda_refuse`, by the names that runtime.sh gives it.
  */
 #include "runtime.h"
@@ -25,7 +25,7 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags)
 	return report(peer ? cudaErrorInvalidDevice : cudaErrorPeerAccessUnsupported);
 }
 
-/* Streams can be asked whether they are captured; none ever is. */
+/* Streams can be queried for a capture; there never is one. */
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status)
 {
 	unsigned long long id;

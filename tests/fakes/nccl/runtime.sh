@@ -12,7 +12,7 @@ compile=("${CC:-gcc}" -std=c11 -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wshadow -Wstr
 library=("${compile[@]}" -shared -fPIC "-Wl,-z,nodelete")
 [[ ${flags[*]} == *-fsanitize=* ]] || library+=("-Wl,--no-undefined") # the program brings a sanitizer's functions
 
-# Whatever is passed to them, and by however many arguments (refused.c).
+# With any number of arguments (refused.c).
 refused=()
 for name in IpcGetMemHandle IpcOpenMemHandle IpcCloseMemHandle StreamUpdateCaptureDependencies StreamBeginCapture \
 	StreamEndCapture GraphAddDependencies GraphAddEventRecordNode GraphRetainUserObject GraphInstantiate GraphLaunch \
@@ -25,7 +25,7 @@ cd "$here"
 "${library[@]}" -Wl,-soname,libcudart.so.13 -Wl,--version-script=cudart.map "${refused[@]}" -o "$out/libcudart.so.13" \
 	context.c copy.c device.c driver.c entry.c error.c event.c launch.c memory.c refused.c stream.c
 ln -sf libcudart.so.13 "$out/libcudart.so"
-# A name for the driver, which shares its state with the runtime: dlsym(3) goes on to what a library needs.
+# A name for the driver, which shares its state with the runtime: dlsym(3) searches a library's dependencies.
 "${library[@]}" -Wl,-soname,libcuda.so.1 -Wl,--no-as-needed "-Wl,-rpath,\$ORIGIN" -o "$out/libcuda.so.1" \
 	-x c /dev/null -x none "$out/libcudart.so.13"
 "${library[@]}" -Wl,-soname,libnvidia-ml.so.1 -Wl,--version-script=nvml.map -o "$out/libnvidia-ml.so.1" nvml.c

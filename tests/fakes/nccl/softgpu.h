@@ -9,7 +9,7 @@
 #ifndef TESTS_NCCL_SOFTGPU_H
 #define TESTS_NCCL_SOFTGPU_H
 
-/* All that CUDA 11 passes to a kernel. */
+/* The launch arguments of CUDA 11. */
 #define SOFTGPU_ARGS_BYTES 4096
 
 #ifdef __cplusplus
@@ -23,7 +23,7 @@ struct softgpu_args {
 };
 #endif
 
-/* Which block of its launch the calling thread is. */
+/* The block of its launch that the calling thread runs. */
 unsigned softgpu_block(void);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams: a queue and a thread each, and how they wait for one another. */
+/* Streams: a queue and a thread each, and how they wait for each other. */
 #include "runtime.h"
 
 #include <signal.h>
@@ -10,7 +10,7 @@ struct runtime runtime = {
 	.streams = TAILQ_HEAD_INITIALIZER(runtime.streams),
 };
 
-static struct CUstream_st *legacy; /* the NULL stream, made when first used; the lock's */
+static struct CUstream_st *legacy; /* the NULL stream, created at first use; protected by the lock */
 
 struct wait_op {
 	struct op op;
@@ -78,7 +78,7 @@ static void *stream_run(void *argument)
 	return NULL;
 }
 
-/* With the lock held. The stream's two owners are its handle and its thread. */
+/* With the lock held. A stream is owned by its handle and its thread. */
 static struct CUstream_st *stream_new(bool blocking)
 {
 	static unsigned long long ids;
@@ -166,7 +166,7 @@ cudaError_t stream_push_wait(struct CUstream_st *stream, struct CUstream_st *tar
 	return cudaSuccess;
 }
 
-/* For what it and the NULL stream owe to each other. */
+/* Waits between it and the NULL stream. */
 static cudaError_t stream_order(struct CUstream_st *stream)
 {
 	uint64_t ticket = runtime.ticket;
@@ -219,7 +219,7 @@ cudaError_t stream_finish(cudaStream_t handle)
 	return ret;
 }
 
-/* While it waits the list may change. So it begins again, and ends as no stream gets such tickets more. */
+/* The list may change while it waits, so it starts again. It ends because no stream gets such old tickets any more. */
 void device_finish(void)
 {
 	struct CUstream_st *stream;
@@ -247,7 +247,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *handle, unsigned flags)
 	return report(*handle ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 
-/* Its thread ends when nothing is left in the queue. */
+/* Its thread ends when the queue is empty. */
 cudaError_t cudaStreamDestroy(cudaStream_t handle)
 {
 	struct CUstream_st *stream;
@@ -303,7 +303,7 @@ cudaError_t cudaDeviceSynchronize(void)
 	return cudaSuccess;
 }
 
-/* For a process that ends: its memory goes with it. */
+/* When a process exits, its memory is freed with it. */
 cudaError_t cudaDeviceReset(void)
 {
 	return cudaDeviceSynchronize();

@@ -81,7 +81,7 @@ static void probe_tcp(const struct anynet_config *cfg, struct anynet_probe *prob
 	}
 }
 
-/* All that is not the same of all devices: what a fused one has must be of the right ones. */
+/* Properties that differ between devices: those of a fused one must come from the right members. */
 static void probe_ib(const struct anynet_config *cfg, struct anynet_probe *probe)
 {
 	size_t ports = fake.ports ? strlen(fake.ports) : 0;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A message layer and two transports that only record how they are called: what stands below the
- * plugin's core and ABI adapters when those are tested by themselves. Two TCP devices are found, or
- * the verbs ports that are to be.
+ * A message layer and two transports that only record their calls: the layers below the plugin's core and ABI adapters
+ * when those are tested alone. They find two TCP devices, or the configured verbs ports.
  */
 #ifndef ANYNET_TEST_FAKE_COMM_H
 #define ANYNET_TEST_FAKE_COMM_H
@@ -13,20 +12,20 @@
 #include <nccl_net/util.h>
 
 struct fake_comm {
-	int ret;          /* what the next calls return */
-	bool nothing_yet; /* succeed, and leave the output NULL */
+	int ret;          /* result of the next calls */
+	bool nothing_yet; /* succeed, and set the output to NULL */
 
-	atomic_int calls; /* of every function below */
+	atomic_int calls; /* counts of every function below */
 	atomic_int probes, starts, trims, closes, listener_closes, deregs;
-	/* Verbs ports that are found: "iirv" = InfiniBand twice, RoCE, virtual; NULL = none. */
+	/* Verbs ports to find: "iirv" = InfiniBand twice, RoCE, virtual; NULL = none. */
 	const char *ports;
-	const char *rails, *planes; /* of these, digits or '-'; NULL = none have any */
-	const char *port_name;      /* their names begin with it; NULL = "mlx5_" */
-	int more_nics;              /* TCP devices behind the usual two, every other a slower one */
+	const char *rails, *planes; /* of these, digits or '-'; NULL = none */
+	const char *port_name;      /* prefix of their names; NULL = "mlx5_" */
+	int more_nics;              /* TCP devices after the usual two, every other one slower */
 	atomic_bool hold_probe, probe_held; /* let a probe wait until hold_probe is false */
 
 	const void *_Atomic owner;   /* of the last listen */
-	const void *_Atomic trimmed; /* the last owner that was */
+	const void *_Atomic trimmed; /* last owner */
 	struct anynet_connect_options options;
 	const struct anynet_device *dev;
 	const void *data;
@@ -43,14 +42,14 @@ struct fake_comm {
 
 extern struct fake_comm fake;
 
-/* What the fake hands out. */
+/* Handles that the fake returns. */
 #define FAKE_LISTENER ((void *)0x1000)
 #define FAKE_COMM     ((void *)0x2000)
 #define FAKE_MR       ((void *)0x3000)
 #define FAKE_REQUEST  ((void *)0x4000)
-#define FAKE_BYTES    4711 /* size that test reports */
+#define FAKE_BYTES    4711 /* size reported by test */
 
-/* What was logged since the last fake_log_clear. */
+/* The log since the last fake_log_clear. */
 struct fake_log {
 	int lines, warnings;
 	unsigned long flags; /* of the last warning */

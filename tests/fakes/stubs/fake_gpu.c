@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#define STALE 0xdd /* what a bounce has in it that nothing was copied to */
+#define STALE 0xdd /* initial contents of a bounce */
 
 static struct {
 	struct bounce {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A table of verbs that registers nothing, counts, fails on demand, and shows what it was asked for. */
+/* A table of verbs that registers nothing, counts, fails on demand, and records the arguments. */
 #ifndef FAKE_MR_H
 #define FAKE_MR_H
 
@@ -27,27 +27,26 @@ struct fake {
 	struct verbs verbs;
 	struct ibv_pd pd;
 
-	/* What registrations fail with: all of them, those with relaxed ordering, and with errno 0. */
+	/* Errors of registrations: of all, of those with relaxed ordering, and failures with errno 0. */
 	atomic_int error, relaxed_error;
 	atomic_bool no_errno;
 	int dereg_error;
 
-	/* Called by a registration before it succeeds or fails, and by a deregistration that has been
-	 * made; NULL = none. */
+	/* Called by a registration before it succeeds or fails, and after a deregistration; NULL = none. */
 	void (*in_reg)(const struct fake_call *call);
 	void (*in_dereg)(void);
 
-	atomic_uint regs, deregs; /* calls that have succeeded */
-	atomic_uint calls;        /* of registering */
-	struct fake_call last;    /* of them; for tests with one thread */
+	atomic_uint regs, deregs; /* successful calls */
+	atomic_uint calls;        /* of the registration */
+	struct fake_call last;    /* of those; for tests with one thread */
 };
 
 extern struct fake fake;
 
-/* As new: everything works, nothing is counted. */
+/* Resets it: everything succeeds, all counts are 0. */
 void fake_reset(void);
 
-/* Registrations that have not been given back. */
+/* Registrations that were not deregistered. */
 unsigned fake_live(void);
 
 #endif

@@ -16,7 +16,7 @@
 struct stub_id {
 	struct rdma_cm_id id; /* first */
 	bool listens;
-	enum rdma_cm_event_type next; /* what follows from its last call … */
+	enum rdma_cm_event_type next; /* result of its last call … */
 	bool waits;                   /* … if there was one */
 };
 
@@ -140,7 +140,7 @@ static int create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id,
 
 static int destroy_id(struct rdma_cm_id *id);
 
-/* What nobody has read about an id goes with it; who has asked a listener, too. */
+/* Unread events of an id are discarded with it, and so are requests to a listener. */
 static void forget_events_of(const struct rdma_cm_id *id)
 {
 	for (unsigned i = cm.event_count; i-- > 0;) {
@@ -178,7 +178,7 @@ static int set_option(struct rdma_cm_id *id, int level, int option, void *value,
 	return 0;
 }
 
-/* It is on our port. */
+/* It is on the device's port. */
 static void bind_id(struct rdma_cm_id *id)
 {
 	id->verbs = stub_context();
@@ -324,7 +324,7 @@ bool stub_cm_request(const void *data, uint8_t bytes)
 		};
 
 		if (!cm.ids[i]->listens || cm.event_count == EVENTS_MAX ||
-		    cm.id_count >= IDS_MAX / 2) /* the rest is for the plugin's own */
+		    cm.id_count >= IDS_MAX / 2) /* the rest is for the plugin */
 			continue;
 		event.id = make_id(cm.ids[i]->id.context);
 		bind_id(event.id);

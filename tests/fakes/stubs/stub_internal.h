@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stub from the inside: stub_verbs.c is the device with its memory and its events, stub_qp.c has queue
+/* Shared by the files of the stub: stub_verbs.c has the device with its memory and events, stub_qp.c the queue
  * pairs. */
 #ifndef TESTS_FUZZ_STUB_INTERNAL_H
 #define TESTS_FUZZ_STUB_INTERNAL_H
@@ -10,10 +10,10 @@
 void *stub_make(size_t bytes);
 int stub_unmake(void *object);
 
-/* Does this key allow these accesses there? */
+/* Does this key allow this access there? */
 bool stub_is_registered(uint32_t key, uint64_t addr, uint64_t count, int access);
 
-/* As the kernel does: those that nobody has read go with the queue pair. */
+/* As in the kernel: unread events are discarded with the queue pair. */
 void stub_forget_events_of(const struct ibv_qp *qp);
 
 /* The functions of libibverbs that stub_qp.c has. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queue pairs and completion queues; see stub_verbs.h. The structs of libibverbs come first in ours. */
+/* Queue pairs and completion queues; see stub_verbs.h. The structs of libibverbs come first in those of the stub. */
 #include <errno.h>
 
 #include <nccl_net/util.h>
@@ -17,7 +17,7 @@ struct stub_qp;
 struct stub_cqe {
 	struct ibv_wc wc;
 	struct stub_qp *qp; /* of a send: when it is polled … */
-	uint32_t sends;     /* … so many in all have left the send queue */
+	uint32_t sends;     /* … this many have left the send queue */
 };
 
 struct stub_cq {
@@ -38,7 +38,7 @@ struct stub_qp {
 	struct ibv_qp_cap cap;
 	bool hold_back;
 	uint32_t recv_head, recv_tail;
-	uint32_t send_gone, send_head, send_tail; /* left the queue, done, posted in all */
+	uint32_t send_gone, send_head, send_tail; /* left the queue, done, posted in total */
 	struct stub_request recvs[RECVS_MAX], sends[SENDS_MAX];
 	uint32_t held;
 	struct stub_cqe late[RECVS_MAX];
@@ -57,7 +57,7 @@ struct ibv_qp *stub_qp(unsigned index)
 	return index < count_of_all ? all[index] : NULL;
 }
 
-/* An adapter reads it: it has to be there, and registered. False: it is not, for which the peer is to blame. */
+/* The adapter reads it: it has to exist and be registered. False: it does not, because of the peer. */
 static bool read_memory(const struct stub_request *req)
 {
 	static uint8_t sink[65536];
@@ -127,7 +127,7 @@ static void receive_done(struct stub_qp *qp, const struct ibv_wc *wc)
 		put_cqe(qp->cq, &cqe);
 }
 
-/* Returns what becomes of it. */
+/* Returns its status. */
 static enum ibv_wc_status send_done(struct stub_qp *qp, enum ibv_wc_status status)
 {
 	const struct stub_request *req = &qp->sends[qp->send_head++ % SENDS_MAX];
@@ -149,7 +149,7 @@ static bool is_connected(const struct stub_qp *qp)
 	return qp->qp.state == IBV_QPS_RTR || qp->qp.state == IBV_QPS_RTS;
 }
 
-/* What had arrived is told, then all that is posted comes back. */
+/* Arrivals are reported, then all posted requests are flushed. */
 static void flush(struct stub_qp *qp)
 {
 	const struct ibv_wc wc = { .status = IBV_WC_WR_FLUSH_ERR };
@@ -172,7 +172,7 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
 	static uint32_t next_number = 0x11;
 	struct stub_qp *qp;
 
-	if (count_of_all == QPS_MAX) { /* as a device that has no more */
+	if (count_of_all == QPS_MAX) { /* as a device at its limit */
 		errno = ENOMEM;
 		return NULL;
 	}
@@ -203,7 +203,7 @@ static int destroy_qp(struct ibv_qp *base)
 		i++;
 	count_of_all--;
 	memmove(&all[i], &all[i + 1], (count_of_all - i) * sizeof(all[0]));
-	qp->cq->head = qp->cq->tail; /* nobody else uses it */
+	qp->cq->head = qp->cq->tail; /* not used by others */
 	return stub_unmake(qp);
 }
 
@@ -314,7 +314,7 @@ void stub_qp_functions(struct verbs *verbs, struct ibv_context *context)
 
 /* --- the peer's NIC --- */
 
-/* The next receive that is posted; NULL: nothing can arrive. */
+/* The next posted receive; NULL: nothing can arrive. */
 static const struct stub_request *next_receive(const struct stub_qp *qp)
 {
 	if (!is_connected(qp) || qp->recv_head == qp->recv_tail)

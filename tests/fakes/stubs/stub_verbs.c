@@ -224,7 +224,7 @@ void stub_forget_events_of(const struct ibv_qp *qp)
 {
 	for (unsigned i = 0; i < stub.event_count; i++)
 		if (stub.events[i].element.qp == qp)
-			stub.events[i].event_type = IBV_EVENT_COMM_EST; /* means nothing */
+			stub.events[i].event_type = IBV_EVENT_COMM_EST; /* no meaning */
 }
 
 static struct ibv_context *open_device(struct ibv_device *device)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_verbs.h, but for what goes to other processes (wire.c). */
+/* fake_verbs.h, except for orders to other processes (wire.c). */
 #include "fake.h"
 
 #include <string.h>

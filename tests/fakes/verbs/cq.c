@@ -9,7 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define YIELD 1000 /* empty polls of a thread from one yield to the next, which may last long */
+#define YIELD 1000 /* empty polls of a thread between two yields, which may take long */
 
 static struct fake_cq *cq_of(struct ibv_cq *cq)
 {
@@ -193,7 +193,7 @@ void cq_push(struct ibv_cq *ibv_cq, const struct fake_cqe *cqe)
 		notify(cq);
 }
 
-/* Without a destroyed QP's completions: nobody could tell whose they are. */
+/* Without completions of a destroyed QP, which could not be attributed. */
 void cq_purge(struct ibv_cq *ibv_cq, const struct fake_qp *qp)
 {
 	struct fake_cq *cq = cq_of(ibv_cq);
@@ -208,8 +208,7 @@ void cq_purge(struct ibv_cq *ibv_cq, const struct fake_qp *qp)
 	__atomic_store_n(&cq->count, kept, __ATOMIC_RELAXED);
 }
 
-/* Polling an empty queue takes no lock: it would order threads that have nothing to do with each
- * other, and ThreadSanitizer would see less. */
+/* Polling an empty queue takes no lock: it would order unrelated threads, and ThreadSanitizer would detect less. */
 int cq_poll(struct ibv_cq *ibv_cq, int count, struct ibv_wc *wcs)
 {
 	static _Thread_local unsigned polls;
@@ -220,7 +219,7 @@ int cq_poll(struct ibv_cq *ibv_cq, int count, struct ibv_wc *wcs)
 	if (!__atomic_load_n(&cq->count, __ATOMIC_RELAXED)) {
 		__atomic_add_fetch(&fake.empty_polls, 1, __ATOMIC_RELAXED);
 		if (!(++polls % YIELD))
-			sched_yield(); /* to the engine thread, which is the adapter */
+			sched_yield(); /* to the engine thread, which plays the adapter */
 		return 0;
 	}
 	fake_lock();
@@ -244,7 +243,7 @@ int cq_notify(struct ibv_cq *ibv_cq, int solicited_only)
 	struct fake_cq *cq = cq_of(ibv_cq);
 
 	fake_lock();
-	/* A request for all is not narrowed by a later one. */
+	/* A request for all completions is not narrowed by a later one. */
 	cq->solicited_only = solicited_only && (!cq->armed || cq->solicited_only);
 	cq->armed = true;
 	fake_unlock();

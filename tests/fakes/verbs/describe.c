@@ -125,7 +125,7 @@ static int word_or_number(const struct word_value *words, const char *text, int 
 	return number(text, value);
 }
 
-/* "NAME=VALUE": the value, if it is that name's. */
+/* "NAME=VALUE": returns the value if the name matches. */
 static const char *value_of(const char *word, const char *name)
 {
 	size_t length = strlen(name);
@@ -447,7 +447,7 @@ int obey(const char *text)
 	return script_obey(&script, text, fake.counts.contexts);
 }
 
-/* Once, and again when the text is another one and nothing of the old devices is in use. */
+/* Once, and again when the text has changed and no old device is in use. */
 int describe(void)
 {
 	static char described[SCRIPT_BYTES];

@@ -114,7 +114,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	return context ? &context->context : NULL;
 }
 
-/* Real ones let go of everything that is in the context; here it is a mistake. */
+/* Real ones free everything in the context; here it is an error. */
 int ibv_close_device(struct ibv_context *ibv_context)
 {
 	struct fake_context *context = context_of(ibv_context);
@@ -192,7 +192,7 @@ static void port_attributes(const struct fake_port *port, struct ibv_port_attr *
 }
 
 #undef ibv_query_port
-/* Like the real one, it knows nothing of what later versions put at the end of the struct. */
+/* Like a real library, it knows nothing about later members at the end of the struct. */
 int ibv_query_port(struct ibv_context *context, uint8_t number,
 		   struct _compat_ibv_port_attr *compat)
 {
@@ -214,8 +214,7 @@ int ibv_query_port(struct ibv_context *context, uint8_t number,
 	return ret;
 }
 
-/* As libibverbs 62; a kernel that does not know the call, or its driver: EOPNOTSUPP (rdma-core
- * libibverbs/dummy_ops.c). */
+/* As in libibverbs 62; a kernel, or a driver, without the call: EOPNOTSUPP (rdma-core libibverbs/dummy_ops.c). */
 int ibv_query_port_speed(struct ibv_context *context, uint32_t number, uint64_t *speed);
 int ibv_query_port_speed(struct ibv_context *context, uint32_t number, uint64_t *speed)
 {
@@ -295,7 +294,7 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 	int ret;
 
 	fake_lock();
-	/* the kernel is told the room in 16 bits */
+	/* the size passed to the kernel has 16 bits */
 	ret = flags || entry_size < sizeof(*entries) || max_entries > UINT16_MAX / entry_size
 		      ? EINVAL
 		      : fault_call("query_gid_table", context->device);
@@ -311,7 +310,7 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 	return ret ? -ret : (ssize_t)found;
 }
 
-/* Only before there is memory to protect; with today's kernels it has nothing else to do. */
+/* Only before any memory is to be protected; with today's kernels it does nothing else. */
 int ibv_fork_init(void)
 {
 	static bool done;

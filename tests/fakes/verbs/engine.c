@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lock, and the thread that does what no caller does: timers, and what comes over the wire. It
- * runs while a context is open. A forked child starts from nothing, as with real devices. */
+/* The lock, and the thread for everything that no caller does: timers, and input from the wire. It runs while a context
+ * is open. A forked child starts with nothing, as with real devices. */
 #include "fake.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define EVENTS_MAX 16
-#define LOOK_MS    200 /* whoever wakes the thread may be refused that (seccomp) */
+#define LOOK_MS    200 /* a filter (seccomp) may refuse the write */
 
 struct fake fake;
 
@@ -87,7 +87,7 @@ void engine_wake(void)
 	uint64_t one = 1;
 	ssize_t done = write(engine.wake_fd, &one, sizeof(one));
 
-	(void)done; /* it can only fail for being awake anyway */
+	(void)done; /* it can only fail if the thread is already awake */
 }
 
 int engine_watch(int fd, unsigned events, void *link)
@@ -146,7 +146,7 @@ int engine_start(void)
 {
 	int ret;
 
-	while (engine.stop) /* the last one is on its way out */
+	while (engine.stop) /* the last thread is ending */
 		fake_wait_acks();
 	if (engine.running)
 		return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Async events, and descriptors that say there is something to fetch. */
+/* Async events, and descriptors that signal events to fetch. */
 #include "fake.h"
 
 #include <errno.h>
@@ -54,7 +54,7 @@ static const void *subject(const struct ibv_async_event *event)
 	return about_qp(event->event_type) ? event->element.qp : NULL;
 }
 
-/* The count of fetched events that a destroy has to wait for. */
+/* The number of fetched events for which a destroy has to wait. */
 static uint32_t *fetched(const struct ibv_async_event *event)
 {
 	if (event->event_type == IBV_EVENT_CQ_ERR)
@@ -92,7 +92,7 @@ void event_qp(struct fake_qp *qp, enum ibv_event_type type)
 		    (struct ibv_async_event){ .event_type = type, .element.qp = &qp->qp });
 }
 
-/* Nobody is to be told about `object` any more; NULL = about anything. */
+/* Discards events about `object`; NULL = all. */
 void events_purge(struct ibv_context *ibv_context, const void *object)
 {
 	struct fake_context *context = context_of(ibv_context);

@@ -27,12 +27,12 @@
 #define PORTS_MAX   4
 #define GID_TABLE   16
 #define SGE_MAX     16
-#define WORD_BYTES  8 /* that an adapter writes at once, if aligned */
+#define WORD_BYTES  8 /* largest aligned store of an adapter */
 #define NAME_BYTES  32
 #define PSN_MASK    0xffffffu
 #define RETRIES_MAX 7
 
-/* A QP number tells the process: its slot on the wire, and a number within each device. */
+/* A QP number identifies the process by its slot on the wire, and has a number within each device. */
 #define SLOT_SHIFT 14
 #define SLOTS_MAX  (1 << (24 - SLOT_SHIFT))
 #define FIRST_QPN  17
@@ -56,14 +56,14 @@ struct fake_device {
 	int max_qp, max_wr, max_sge, max_cqe, max_inline, max_rd_atomic;
 	int image_guid; /* -1: the node's */
 	bool dmabuf, ece, clamps, ignores_inline, endless;
-	char data_direct[128]; /* its engine's directory below /sys; "" = it has none */
+	char data_direct[128]; /* the directory of its engine below /sys; "" = none */
 	bool dead;             /* after DEVICE_FATAL */
 	int port_count, qp_count;
 	struct fake_port ports[PORTS_MAX];
 	uint32_t next_qpn;
 };
 
-/* A descriptor that is readable while there is something to fetch. */
+/* A descriptor that is readable while there are events to fetch. */
 struct notice {
 	int fd;
 	bool raised;
@@ -89,9 +89,9 @@ struct fake_pd {
 
 enum memory_kind {
 	MEMORY_HOST,
-	MEMORY_MAPPED, /* a dma-buf that is a file, mapped by us */
-	MEMORY_DMABUF, /* one of CUDA's */
-	MEMORY_PEER,   /* of a GPU, by its address */
+	MEMORY_MAPPED, /* a dma-buf that is a file, mapped by the fake */
+	MEMORY_DMABUF, /* a dma-buf of CUDA */
+	MEMORY_PEER,   /* GPU memory, by its address */
 };
 
 struct fake_mr {
@@ -118,7 +118,7 @@ struct fake_qp;
 struct fake_cqe {
 	struct ibv_wc wc;
 	struct fake_qp *qp;
-	uint32_t send_slots, recv_slots; /* that are free once it has been polled */
+	uint32_t send_slots, recv_slots; /* freed once it has been polled */
 	bool solicited;
 };
 
@@ -128,7 +128,7 @@ struct fake_cq {
 	uint32_t head, count; /* count is also read without the lock */
 	bool armed, solicited_only, overrun;
 	STAILQ_ENTRY(fake_cq) ready; /* in its channel … */
-	uint32_t notified;           /* … that often, not fetched yet */
+	uint32_t notified;           /* … this often, not fetched yet */
 	int users;
 	uint32_t comp_events, async_events; /* fetched */
 };
@@ -154,9 +154,9 @@ struct fake_wqe {
 	struct ibv_sge sges[SGE_MAX];
 	char *inlined; /* its place in the QP's room for inline data */
 	enum wqe_state state;
-	/* what the faults have in store for it */
+	/* faults that apply to it */
 	bool begun, lost, cut, garbled, torn, mute;
-	bool overtaken; /* the next one is to be written first */
+	bool overtaken; /* the next one is written first */
 	bool placed;    /* it was */
 	int drops;
 	uint64_t answer_ns; /* not before; 0 = at once */
@@ -171,7 +171,7 @@ struct fake_rqe {
 
 #define NEVER UINT64_MAX
 
-/* The completion of a receive that comes late. */
+/* The completion of a receive that is reported late. */
 struct held_cqe {
 	struct fake_cqe cqe;
 	uint64_t due_ns; /* NEVER: when the QP goes to ERR */
@@ -188,19 +188,19 @@ struct fake_qp {
 	struct ibv_qp qp; /* first */
 	LIST_ENTRY(fake_qp) next;
 	struct fake_device *device;
-	enum ibv_qp_state state; /* qp.state is what the application last asked for */
+	enum ibv_qp_state state; /* qp.state is the one last requested by the application */
 	struct ibv_qp_attr attr;
 	struct ibv_qp_init_attr init;
 	struct ibv_ece ece;
 	uint32_t async_events; /* fetched */
 
-	/* Send queue: [head, next) has been sent, [next, tail) has not. Positions count on. */
+	/* Send queue: [head, next) has been sent, [next, tail) has not. Positions never wrap to 0. */
 	struct fake_wqe *sq;
 	char *inline_room;
 	uint32_t sq_head, sq_next, sq_tail;
 	uint32_t sq_slots;   /* in use until a completion has been polled */
 	uint32_t unreported; /* done without completion */
-	uint32_t psn;        /* of the next that is posted */
+	uint32_t psn;        /* of the next one */
 	uint32_t attempt;    /* counts go-backs; replies carry it */
 	unsigned retries, rnr_retries;
 	enum qp_wait wait;
@@ -211,7 +211,7 @@ struct fake_qp {
 	uint32_t rq_head, rq_tail, rq_slots;
 	uint32_t expected_psn, received; /* packets; received stays at PSN_MASK / 2 */
 	bool heard;
-	bool deaf;             /* nothing more gets through to it */
+	bool deaf;             /* nothing more arrives at it */
 	struct held_cqe *held; /* in their order: [head, tail) */
 	uint32_t held_head, held_tail;
 };
@@ -228,7 +228,7 @@ struct address {
 struct request {
 	enum ibv_wr_opcode opcode;
 	struct address from, to;
-	uint32_t from_device; /* what to put into the reply, like from_qpn */
+	uint32_t from_device; /* contents of the reply, like from_qpn */
 	uint32_t from_qpn, to_qpn, psn, psn_count, mtu, imm, rkey, attempt;
 	uint64_t remote_addr, length;
 	bool solicited, cut, garbled, mute;
@@ -261,18 +261,18 @@ struct fake {
 	LIST_HEAD(, fake_qp) qps;
 	LIST_HEAD(, fake_mr) mrs;
 	uint64_t memlock;            /* bytes */
-	unsigned hurry;              /* times are so many times shorter */
-	bool by_thread;              /* the engine thread sends, not who posts */
+	unsigned hurry;              /* time-outs are this many times shorter */
+	bool by_thread;              /* the engine thread sends, not the poster */
 	bool peer_memory, unflushed, lossy, unreadable; /* describe.c */
 	char wire[80];               /* directory; "" = this process is alone */
 	uint32_t slot, next_key;
-	struct fake_verbs_counts counts; /* but for these two, which take no lock: */
+	struct fake_verbs_counts counts; /* except these two, which take no lock: */
 	uint64_t polls, empty_polls;
 };
 
 extern struct fake fake;
 
-/* engine.c: the lock is also what forks are noticed at. */
+/* engine.c: the lock also detects forks. */
 void fake_lock(void);
 void fake_unlock(void);
 void fake_wait_acks(void); /* until fake_acked; the lock is free meanwhile */
@@ -284,7 +284,7 @@ int engine_watch(int fd, unsigned events, void *link);
 uint64_t now_ns(void);
 
 /* describe.c */
-int describe(void); /* the devices, from the environment, unless they are in use */
+int describe(void); /* reads the devices from the environment, unless they are in use */
 int obey(const char *text);
 struct fake_port *port_at(const char *place, struct fake_device **device, int *number);
 int gid_parse(const char *text, union ibv_gid *gid);
@@ -298,7 +298,7 @@ void faults_forget(void);
 int fault_call(const char *function, const struct ibv_device *device); /* errno or 0 */
 int call_begin(const char *function,
 	       const struct ibv_device *device); /* the same, and takes the lock */
-void fault_sleep(void); /* what fault_call has ordered; without the lock */
+void fault_sleep(void); /* the delay of fault_call; without the lock */
 void fault_on_send(struct fake_qp *qp, struct fake_wqe *wqe, uint64_t *hold_ns);
 enum ibv_wc_status fault_on_recv(struct fake_qp *qp, uint64_t length);
 uint64_t fault_hold_ns(struct fake_qp *qp, uint64_t length); /* of a receive's completion */
@@ -322,19 +322,19 @@ bool spans_resolve(const struct ibv_sge *sges, int count, const struct ibv_pd *p
 		   struct span *spans);
 uint64_t spans_bytes(const struct span *spans, int count);
 void dma_copy(const struct span *to, const struct span *from, uint64_t bytes);
-void dma_copy_end(char *to, const struct span *from, uint64_t bytes); /* its last word */
+void dma_copy_end(char *to, const struct span *from, uint64_t bytes); /* its last reference */
 void dma_store(char *to, const char *from, size_t bytes);
 
 /* gpu.c; with the lock */
 int gpu_set(char *words);
 int gpu_pin(void *addr, size_t bytes, char **view); /* view = NULL: not a GPU's; 0 or errno */
-char *gpu_pin_dmabuf(int fd, uint64_t offset, size_t bytes); /* NULL: not of CUDA's */
+char *gpu_pin_dmabuf(int fd, uint64_t offset, size_t bytes); /* NULL: not of CUDA */
 void gpu_unpin(const char *view);
 bool gpu_is_freed(const void *addr);                      /* that has been pinned */
-bool gpu_write(char *to, const char *from, size_t bytes); /* true: it will be seen later, or never */
+bool gpu_write(char *to, const char *from, size_t bytes); /* true: it becomes visible later, or never */
 bool gpu_refuses_read(const char *from);
-void gpu_read(const struct span *spans, int count);       /* an adapter is going to */
-void gpu_show(void);                                      /* what has been written */
+void gpu_read(const struct span *spans, int count);       /* an adapter will write */
+void gpu_show(void);                                      /* what it has written */
 
 /* cq.c */
 int cq_poll(struct ibv_cq *cq, int count, struct ibv_wc *wcs);
@@ -356,15 +356,15 @@ int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **ba
 /* requester.c */
 void requester_run(struct fake_qp *qp);
 void requester_reply(struct fake_qp *qp, const struct reply *reply);
-void requester_cut_off(uint32_t slot); /* the process there has gone */
+void requester_cut_off(uint32_t slot); /* the process there has ended */
 void requester_flush(struct fake_qp *qp);
-uint64_t requester_timers(void); /* runs those that are due; when the next one is, NEVER = none */
+uint64_t requester_timers(void); /* runs those that are due; returns when the next one is, NEVER = none */
 
 /* responder.c */
 void responder_serve(const struct request *request, const struct span *payload,
 		     struct reply *reply);
 void responder_flush(struct fake_qp *qp);
-void responder_release(void);    /* completions that wait for their time only */
+void responder_release(void);    /* completions that only wait for their time */
 uint64_t responder_timers(void); /* as requester_timers */
 
 /* wire.c */
@@ -374,7 +374,7 @@ void wire_forget(void); /* after a fork */
 bool wire_send(uint32_t slot, const struct request *request, const struct span *payload);
 void wire_turn(void *link, unsigned events); /* from the engine thread, without the lock */
 
-/* What processes say to each other. */
+/* Messages between processes. */
 enum message_kind {
 	MESSAGE_REQUEST,
 	MESSAGE_REPLY,

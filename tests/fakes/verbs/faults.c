@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Faults that come by themselves: at the k-th operation of a kind, or at the k-th call of a function.
- * describe.c tells how they are written. */
+/* Faults that occur by number: at the k-th operation of a kind, or at the k-th call of a function. describe.c describes
+ * the syntax. */
 #include "fake.h"
 
 #include <errno.h>
@@ -67,7 +67,7 @@ static int fault_count;
 static struct {
 	const struct fake_device *device;
 	int port;
-	union ibv_gid gid; /* all zero = to anybody */
+	union ibv_gid gid; /* all zero = to all */
 	uint32_t lid;
 } vanished[VANISHED_MAX];
 static int vanished_count;
@@ -120,7 +120,7 @@ int fault_add(char *words)
 	return 0;
 }
 
-/* One more has been seen: is this one meant? */
+/* Counts it: does the fault apply to this one? */
 static bool counts(struct fault *fault, const struct ibv_device *device)
 {
 	if (*fault->device && (!device || strcmp(fault->device, device->name)))
@@ -225,7 +225,7 @@ static void strike(const struct fault *fault, struct fake_qp *qp, struct fake_wq
 	case DEVICE_DIES:
 		device_die(qp->device);
 		break;
-	case KILL: /* its doorbell has been rung: what it has sent so far arrives */
+	case KILL: /* its doorbell has been rung: everything sent so far arrives */
 		kill(getpid(), SIGKILL);
 		break;
 	case SLOW:

@@ -25,7 +25,7 @@ static void *(*cuda_view)(const void *device, size_t bytes);
 static void *(*cuda_pin_dmabuf)(int fd, uint64_t offset, size_t bytes);
 static void (*cuda_unpin)(const void *view);
 
-/* Written, and not seen yet. */
+/* Written, and not visible yet. */
 struct late_write {
 	STAILQ_ENTRY(late_write) next;
 	char *to;
@@ -115,7 +115,7 @@ bool gpu_is_freed(const void *addr)
 	return !cuda_view(addr, 1);
 }
 
-/* The registration of GPU memory that `at` is in; NULL: it is not a GPU's. */
+/* The registration of GPU memory that contains `at`; NULL: it is not GPU memory. */
 static const struct fake_mr *mr_of_gpu(const char *at)
 {
 	const struct fake_mr *mr;

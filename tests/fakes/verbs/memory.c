@@ -54,7 +54,7 @@ int ibv_dealloc_pd(struct ibv_pd *ibv_pd)
 	return ret;
 }
 
-/* What pinning does: the pages are there, and may be written to if the region says so. */
+/* Pins the pages: they exist, and are writable if the region says so. */
 static int touch(void *addr, size_t bytes, bool write)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)addr & ~(page - 1);
@@ -64,7 +64,7 @@ static int touch(void *addr, size_t bytes, bool write)
 			       write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ))
 		return 0;
 	if (errno == EINVAL && madvise(NULL, 0, MADV_POPULATE_READ))
-		return 0; /* a kernel that cannot tell */
+		return 0; /* the kernel cannot tell */
 	return errno == ENOMEM ? ENOMEM : EFAULT;
 }
 
@@ -75,7 +75,7 @@ static bool is_whole(const void *addr, size_t bytes)
 	return (uintptr_t)addr % page == 0 && bytes % page == 0;
 }
 
-/* All that a registration reaches. */
+/* The whole range of a registration. */
 static bool is_mapped(const struct ibv_mr *mr)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -116,7 +116,7 @@ static struct ibv_mr *mr_add(struct ibv_pd *pd, void *addr, size_t bytes, uint64
 	if (!mr)
 		return NULL;
 	mr->mr = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = addr, .length = bytes };
-	/* The low byte is the application's in real keys; the two keys differ, as they may. */
+	/* In real keys the low byte belongs to the application; the two keys differ, as they may. */
 	mr->mr.lkey = ++fake.next_key << 9;
 	mr->mr.rkey = mr->mr.lkey | 0x100;
 	mr->mr.handle = fake.next_key;
@@ -171,7 +171,7 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 	return reg(pd, addr, length, iova, access);
 }
 
-/* Pages of the dma-buf are mapped to pages of addresses, and all of it has to be there. */
+/* Pages of the dma-buf are mapped to pages of addresses, and all of it has to exist. */
 static int dmabuf_refusal(int fd, uint64_t offset, size_t length, uint64_t iova)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -240,7 +240,7 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
 	return reg_dmabuf(pd, offset, length, iova, fd, access, false);
 }
 
-/* libmlx5's, as of rdma-core 56: the same for a device without an engine is refused by the kernel. */
+/* That of libmlx5 in rdma-core 56; for a device without an engine the kernel refuses it. */
 struct ibv_mr *mlx5dv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
 				    uint64_t iova, int fd, int access, int mlx5_access);
 struct ibv_mr *mlx5dv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
@@ -275,7 +275,7 @@ int ibv_dereg_mr(struct ibv_mr *ibv_mr)
 
 	if (!ret) {
 		if (mr->kind != MEMORY_HOST)
-			gpu_show(); /* while there is a place for it */
+			gpu_show(); /* while there is room for it */
 		else
 			fake.counts.orphans += !is_mapped(ibv_mr);
 		LIST_REMOVE(mr, next);
@@ -345,7 +345,7 @@ typedef uint64_t __attribute__((may_alias)) word;
 typedef uint32_t __attribute__((may_alias)) half;
 static_assert(sizeof(word) == WORD_BYTES, "a word is what comes at once");
 
-/* The largest of word, half and byte that fits in and is aligned; how large it was. */
+/* The largest of word, half and byte that fits and is aligned; returns its size. */
 __attribute__((no_sanitize("thread"))) static size_t store_one(char *to, const char *from,
 							       size_t bytes)
 {
@@ -367,9 +367,8 @@ __attribute__((no_sanitize("thread"))) static size_t store_one(char *to, const c
 }
 
 /*
- * Stores as an adapter mostly does: in ascending order, aligned words at once, so that who polls memory
- * may rely on the last word (but see dma_copy_end). And unseen by ThreadSanitizer: applications
- * synchronise with DMA by means that it knows nothing of.
+ * Stores as an adapter mostly does: in ascending order, aligned words at once, so that a poller may rely on the last
+ * word (but see dma_copy_end). Hidden from ThreadSanitizer, which does not know how applications synchronise with DMA.
  */
 void dma_store(char *to, const char *from, size_t bytes)
 {
@@ -404,7 +403,7 @@ void dma_copy(const struct span *to, const struct span *from, uint64_t bytes)
 	}
 }
 
-/* Nothing forbids an adapter to begin at the end. */
+/* An adapter may also begin at the end. */
 void dma_copy_end(char *to, const struct span *from, uint64_t bytes)
 {
 	size_t end = ((uintptr_t)to + bytes - 1) % WORD_BYTES + 1, at = (size_t)bytes - end;

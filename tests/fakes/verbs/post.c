@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work requests on their way into the queues. */
+/* Work requests: from the call into the queues. */
 #include "fake.h"
 
 #include <errno.h>

@@ -64,7 +64,7 @@ static void qp_free(struct fake_qp *qp)
 	free(qp);
 }
 
-/* Exactly what was asked for, where real devices round up. */
+/* Exactly the requested values; real devices round up. */
 static struct fake_qp *qp_new(const struct ibv_qp_cap *cap)
 {
 	struct fake_qp *qp = calloc(1, sizeof(*qp));
@@ -149,7 +149,7 @@ int ibv_destroy_qp(struct ibv_qp *ibv_qp)
 	return 0;
 }
 
-/* What the kernel's table has for RC: what must be given, and what may be. */
+/* The kernel's table for RC: required and optional attributes. */
 static const struct transition {
 	enum ibv_qp_state from, to;
 	int needs, takes;
@@ -182,7 +182,7 @@ static bool transition_fits(enum ibv_qp_state from, enum ibv_qp_state to, int ma
 	return false;
 }
 
-/* On Ethernet there is no way without GIDs. */
+/* On Ethernet there is no path without GIDs. */
 static bool path_fits(const struct fake_qp *qp, const struct ibv_ah_attr *path)
 {
 	const struct fake_port *port;
@@ -254,7 +254,7 @@ void qp_error(struct fake_qp *qp)
 	responder_flush(qp);
 }
 
-/* What was posted is forgotten without a completion. */
+/* Posted requests are dropped without a completion. */
 static void reset(struct fake_qp *qp)
 {
 	qp_purge(qp);
@@ -353,7 +353,7 @@ int ibv_set_ece(struct ibv_qp *ibv_qp, struct ibv_ece *ece)
 	return 0;
 }
 
-/* The last 16 bits of a port's subnet prefix, as its first GID has it. */
+/* The last 16 bits of a port's subnet prefix, from its first GID. */
 static uint32_t subnet_of(const struct fake_port *port)
 {
 	const uint8_t *raw = port->gids[0].gid.raw;
@@ -388,10 +388,9 @@ struct address qp_destination(const struct fake_qp *qp)
 }
 
 /*
- * Switches take a packet to the port of the subnet that has its DLID. One that is to leave the subnet has the LID of
- * a router there, for which the subnet manager makes one for each other subnet, the FLID. It is part of the GIDs over
- * there: 10 bits fixed, 22 of 0, 16 FLID, 16 subnet (NCCL src/transport/net_ib/connect.cc:92@v2.30.7). The
- * router goes by the GID.
+ * Switches deliver a packet to the port of the subnet that has its DLID. A packet for another subnet has the LID of a
+ * router, for which the subnet manager makes one for each other subnet, the FLID. It is part of the GIDs there: 10 bits
+ * fixed, 22 of 0, 16 FLID, 16 subnet (NCCL src/transport/net_ib/connect.cc:92@v2.30.7). The router uses the GID.
  */
 static bool dlid_leads_to(const struct fake_port *port, const struct address *address)
 {

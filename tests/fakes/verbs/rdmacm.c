@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fake's connection manager: librdmacm's functions, between ids of one process, for queue pairs that
- * are not its own. What it would ask the network is answered at once, by an event. A request to a place
- * where what is sent vanishes does so too; functions fail by `fault call` with their names.
+ * The fake's connection manager: librdmacm's functions, between ids of one process, for queue pairs that are not its
+ * own. Questions to the network are answered at once, by an event. A request to a destination where packets vanish
+ * vanishes, too; functions fail by `fault call` with their names.
  */
 #include "fake.h"
 
@@ -14,7 +14,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define REQUEST_DATA   56 /* bytes of private data that a request always has */
+#define REQUEST_DATA   56 /* bytes of private data in every request */
 #define FIRST_PORT     40000
 #define REJECT_NOBODY  8 /* IB CM: invalid service id, consumer defined */
 #define REJECT_BY_PEER 28
@@ -41,7 +41,7 @@ struct fake_id {
 struct fake_cm_event {
 	struct rdma_cm_event event; /* first */
 	STAILQ_ENTRY(fake_cm_event) next;
-	struct fake_id *told; /* whose it is to ack */
+	struct fake_id *told; /* the id that acks it */
 	uint8_t data[REQUEST_DATA];
 };
 
@@ -172,7 +172,7 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, 
 
 static void destroy(struct fake_id *id);
 
-/* Nobody is to be told about it any more; who has asked it for a connection in vain is gone with it. */
+/* Discards its events; connection requests that it has made in vain are removed with it. */
 static void purge(struct fake_id *id)
 {
 	struct fake_cm_channel *channel = channel_of(id->id.channel);
@@ -233,7 +233,7 @@ static union ibv_gid gid_of(const struct sockaddr *addr)
 	return gid;
 }
 
-/* The port is at the same place in both families. */
+/* The port is at the same offset in both families. */
 static in_port_t *port_of(struct sockaddr_storage *addr)
 {
 	return &((struct sockaddr_in *)(void *)addr)->sin_port;
@@ -339,7 +339,7 @@ static struct fake_id *listener_at(struct rdma_cm_id *from)
 	return NULL;
 }
 
-/* Does what this id says arrive at that address? */
+/* Do packets of this id arrive at that address? */
 static bool is_lost(const struct fake_id *id, const struct sockaddr *addr)
 {
 	struct address to = { .gid = gid_of(addr),
@@ -431,7 +431,7 @@ int rdma_reject(struct rdma_cm_id *rdma_id, const void *data, uint8_t bytes)
 	return 0;
 }
 
-/* Each end tells the other the number of the first packet that it wants to get. */
+/* Each end sends the other the first PSN that it expects. */
 static int fill(const struct fake_id *id, struct ibv_qp_attr *attr)
 {
 	const struct fake_port *port = port_of_id(id);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sending half of a QP. Work requests go out in order; a reply that will never come is known at
- * once (OUT_LOST), and the timer runs for those only: a peer whose thread is slow is not a lossy
- * network. After the timeout everything from the oldest on is retransmitted.
+ * The sending half of a QP. Work requests are sent in order. A reply that will never come is known at once (OUT_LOST),
+ * and the timer runs only for those: a peer whose thread is slow is not a lossy network. After the time-out everything
+ * from the oldest on is retransmitted.
  */
 #include "fake.h"
 
 #include <string.h>
 
-/* On their way to another process at once. */
+/* In flight to another process at once. */
 #define WINDOW_REQUESTS 16u
 #define WINDOW_BYTES    (4u << 20)
 
@@ -29,7 +29,7 @@ static enum ibv_wc_opcode wc_opcode(enum ibv_wr_opcode opcode)
 								       : IBV_WC_RDMA_WRITE;
 }
 
-/* The oldest leaves the queue. In a failed completion only ID, status and QP number mean anything. */
+/* Removes the oldest from the queue. In a failed completion only ID, status and QP number are valid. */
 static void complete(struct fake_qp *qp, enum ibv_wc_status status)
 {
 	const struct fake_wqe *wqe = wqe_at(qp, qp->sq_head);
@@ -74,7 +74,7 @@ static void wait_for(struct fake_qp *qp, enum qp_wait what, uint64_t ns)
 	engine_wake();
 }
 
-/* From the oldest on, again. */
+/* Retransmits from the oldest on. */
 static void go_back(struct fake_qp *qp)
 {
 	for (uint32_t i = qp->sq_head; i != qp->sq_next; i++)
@@ -113,7 +113,7 @@ static int wqe_spans(const struct fake_qp *qp, const struct fake_wqe *wqe, struc
 	return wqe->sge_count;
 }
 
-/* Its own queue's business: scripted, its memory, or its limits. */
+/* Errors of its own: scripted, its memory, or its limits. */
 static enum ibv_wc_status local_status(const struct fake_qp *qp, const struct fake_wqe *wqe)
 {
 	struct span spans[SGE_MAX];
@@ -129,7 +129,7 @@ static enum ibv_wc_status local_status(const struct fake_qp *qp, const struct fa
 void __tsan_read_range(void *addr, unsigned long bytes);
 #endif
 
-/* An application that changes what is being sent races with us: that much ThreadSanitizer is told. */
+/* An application that changes data in flight races with the fake: ThreadSanitizer is told this much. */
 static void tell_read(const struct span *spans, int count)
 {
 #if defined(__SANITIZE_THREAD__)
@@ -172,7 +172,7 @@ static struct request request_of(const struct fake_qp *qp, const struct fake_wqe
 	};
 }
 
-/* To the queue pair it is for, be it another process's, whose answer comes later. */
+/* To its queue pair; if that is in another process, the answer comes later. */
 static void carry(const struct request *request, const struct span *payload, struct reply *reply)
 {
 	uint32_t slot = request->to_qpn >> SLOT_SHIFT;
@@ -206,7 +206,7 @@ static void deliver(struct fake_qp *qp, struct fake_wqe *wqe)
 	requester_reply(qp, &reply);
 }
 
-/* The peer answers in order, so what is behind a READ that takes long waits for it. */
+/* The peer answers in order, so requests behind a slow READ wait for it. */
 static bool answer_is_late(struct fake_qp *qp, struct fake_wqe *wqe, uint32_t position)
 {
 	const struct fake_wqe *before = wqe_at(qp, position - 1);
@@ -226,7 +226,7 @@ static uint64_t reads_in_flight(struct fake_qp *qp)
 	return reads;
 }
 
-/* Who waits for an answer waits for no longer than the timeout, late or lost. */
+/* A wait for an answer, late or lost, ends by the time-out. */
 static void transmit(struct fake_qp *qp, struct fake_wqe *wqe, uint32_t position)
 {
 	uint64_t reads = reads_in_flight(qp);
@@ -251,7 +251,7 @@ static struct fake_wqe *oldest_late(struct fake_qp *qp)
 	return NULL;
 }
 
-/* Those that it is time for. When the next one comes. */
+/* Handles those that are due. Returns when the next one is. */
 static uint64_t answer(struct fake_qp *qp, uint64_t now)
 {
 	struct fake_wqe *wqe;
@@ -267,7 +267,7 @@ static uint64_t answer(struct fake_qp *qp, uint64_t now)
 	return NEVER;
 }
 
-/* Requests go on leaving while an answer is late, but not while one is lost. */
+/* Requests are still sent while an answer is late, but not while one is lost. */
 static bool is_waiting(struct fake_qp *qp)
 {
 	return qp->wait != WAIT_NOTHING &&
@@ -289,7 +289,7 @@ static bool may_send(struct fake_qp *qp)
 	return qp->sq_next - qp->sq_head < WINDOW_REQUESTS && bytes < WINDOW_BYTES;
 }
 
-/* The end of a WRITE goes ahead. What is wrong with it turns out when the rest follows. */
+/* The end of a WRITE arrives first. Its errors are detected with the rest. */
 static void transmit_end(const struct fake_qp *qp, const struct fake_wqe *wqe)
 {
 	struct request request = request_of(qp, wqe);
@@ -308,10 +308,9 @@ static bool is_write(const struct fake_wqe *wqe)
 }
 
 /*
- * The WRITE behind it is in memory before it. On ports with adaptive routing packets take several paths, and an
- * mlx5 adapter places those of WRITEs as they come; what completes a receive waits for all before it (NCCL
- * sends WRITE and then WRITE WITH IMM for that reason: src/transport/net_ib/p2p.cc@v2.30.7,
- * NCCL_IB_AR_THRESHOLD).
+ * The WRITE behind it is in memory before it. On ports with adaptive routing packets take several paths, and an mlx5
+ * adapter places those of WRITEs as they arrive; what completes a receive waits for all before it (NCCL sends WRITE and
+ * then WRITE WITH IMM for that reason: src/transport/net_ib/p2p.cc@v2.30.7, NCCL_IB_AR_THRESHOLD).
  */
 static void let_overtake(struct fake_qp *qp, struct fake_wqe *wqe)
 {
@@ -334,7 +333,7 @@ static void let_overtake(struct fake_qp *qp, struct fake_wqe *wqe)
 	carry(&request, payload, &unused);
 }
 
-/* Before the first transmission: what the faults say to it. False = not now. */
+/* Before the first transmission: applies the faults. False = not now. */
 static bool begin(struct fake_qp *qp, struct fake_wqe *wqe)
 {
 	uint64_t hold_ns = 0;
@@ -350,7 +349,7 @@ static bool begin(struct fake_qp *qp, struct fake_wqe *wqe)
 			hold_ns += WAIT_MIN_NS;
 	} else if (wqe->overtaken) {
 		let_overtake(qp, wqe);
-		hold_ns += WAIT_MIN_NS; /* long enough to be seen */
+		hold_ns += WAIT_MIN_NS; /* long enough to be visible */
 	}
 	if (hold_ns)
 		wait_for(qp, WAIT_TURN, hold_ns);
@@ -374,13 +373,13 @@ void requester_run(struct fake_qp *qp)
 		if (status) {
 			if (qp->sq_head == qp->sq_next)
 				fail(qp, status);
-			return; /* else once the earlier ones are done */
+			return; /* otherwise when the earlier ones are done */
 		}
 		transmit(qp, wqe, qp->sq_next++);
 	}
 }
 
-/* The data of a READ goes where it was asked for, if that is still there. */
+/* The data of a READ is stored, if its memory still exists. */
 static bool read_arrives(const struct fake_qp *qp, const struct fake_wqe *wqe,
 			 const struct reply *reply)
 {
@@ -388,7 +387,7 @@ static bool read_arrives(const struct fake_qp *qp, const struct fake_wqe *wqe,
 
 	if (wqe->opcode != IBV_WR_RDMA_READ || !wqe->length)
 		return true;
-	/* not written to, but a span is for both directions */
+	/* not written, but a span is for both directions */
 	memcpy(&from.at, &reply->data, sizeof(from.at));
 	if (wqe_spans(qp, wqe, to) < 0)
 		return false;
@@ -425,7 +424,7 @@ static void on_ack(struct fake_qp *qp, struct fake_wqe *wqe, const struct reply 
 	qp->retries = qp->rnr_retries = 0;
 }
 
-/* Replies of an earlier attempt no longer count, unless they say that it is done. */
+/* Replies to an earlier attempt do not count, unless they report completion. */
 void requester_reply(struct fake_qp *qp, const struct reply *reply)
 {
 	uint32_t i = qp->sq_head;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The receiving half of a QP: what arrives is checked as the specification has it, applied, and
- * answered. */
+/* The receiving half of a QP: packets are checked according to the specification, applied, and answered. */
 #include "fake.h"
 
 #include <string.h>
@@ -10,7 +9,7 @@ static struct fake_port *port_of(const struct fake_qp *qp)
 	return &qp->device->ports[qp->attr.port_num - 1];
 }
 
-/* Who it is for; NULL if nobody here takes it, as when the port is down or has another GID now. */
+/* The QP that it is for; NULL if none here accepts it, as when the port is down or has another GID now. */
 static struct fake_qp *receiver(const struct request *request)
 {
 	struct address from;
@@ -45,7 +44,7 @@ static bool is_send(const struct request *request)
 	return request->opcode == IBV_WR_SEND || request->opcode == IBV_WR_SEND_WITH_IMM;
 }
 
-/* Completions come in their order, so those behind one that is late are late, too. */
+/* Completions come in order, so those behind a late one are late, too. */
 static void hold(struct fake_qp *qp, const struct fake_cqe *cqe, uint64_t hold_ns)
 {
 	qp->held[qp->held_tail++ % qp->init.cap.max_recv_wr] =
@@ -142,7 +141,7 @@ static void refuse(struct reply *reply, enum ibv_wc_status status)
 	reply->status = status;
 }
 
-/* A receive fails, and what came in for it. */
+/* Fails a receive, and what arrived for it. */
 static void fail_receive(struct fake_qp *qp, const struct request *request, struct reply *reply,
 			 enum ibv_wc_status here, enum ibv_wc_status there)
 {
@@ -173,7 +172,7 @@ static void apply_send(struct fake_qp *qp, const struct request *request,
 		dma_copy(to, payload, bytes);
 }
 
-/* The memory that an RDMA operation is about. Without bytes no key is needed. */
+/* The memory of an RDMA operation. Without bytes no key is needed. */
 static char *remote_memory(const struct fake_qp *qp, const struct request *request, unsigned access)
 {
 	const struct fake_mr *mr = mr_find(request->rkey, qp->qp.pd);
@@ -202,7 +201,7 @@ static void apply_write(struct fake_qp *qp, const struct request *request,
 		dma_copy(&to, payload, bytes);
 }
 
-/* It has overtaken those before it; its turn is still to come. What is wrong with it turns out then. */
+/* It has overtaken earlier ones. Its errors are detected at its turn. */
 static void place_ahead(struct fake_qp *qp, const struct request *request,
 			const struct span *payload)
 {
@@ -241,7 +240,7 @@ static void apply_read(struct fake_qp *qp, const struct request *request, struct
 	gpu_read(&(struct span){ .at = (char *)(uintptr_t)reply->data, .bytes = 1 }, 1);
 }
 
-/* `reply` says ACK when this is called. */
+/* `reply` says ACK at this point. */
 static void apply(struct fake_qp *qp, const struct request *request, const struct span *payload,
 		  struct reply *reply)
 {
@@ -287,7 +286,7 @@ static void on_first_packet(struct fake_qp *qp)
 	qp->heard = true;
 }
 
-/* After a NAK the QP is of no use. One that talks to itself is failed by its own requester. */
+/* After a NAK the QP fails. One that is connected to itself is failed by its own requester. */
 static void after_nak(struct fake_qp *qp, const struct request *request, const struct reply *reply)
 {
 	if (reply->status == IBV_WC_REM_ACCESS_ERR)
@@ -315,7 +314,7 @@ void responder_serve(const struct request *request, const struct span *payload, 
 		return;
 	}
 	behind = (qp->expected_psn - request->psn) & PSN_MASK;
-	if (behind > qp->received) /* ahead, or from before this QP's time */
+	if (behind > qp->received) /* too early, or from before this QP's time */
 		return;
 	if (request->torn) {
 		reply->outcome = OUT_PENDING;

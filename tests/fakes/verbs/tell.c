@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Orders for other processes on a wire, over the sockets at which they listen for packets. Needs no
- * open device, and no description. */
+/* Orders for other processes on a wire, over the sockets at which they listen for packets. Needs no open device, and no
+ * description. */
 #include "fake.h"
 
 #include <dirent.h>
@@ -74,7 +74,7 @@ static int order(const char *directory, unsigned slot, const char *text, struct 
 	return ret ? ret : answer->ret;
 }
 
-/* How many have obeyed; `counts` is of the last. */
+/* The number that have obeyed; `counts` is that of the last. */
 static int order_all(const char *directory, int pid, const char *text,
 		     struct fake_verbs_counts *counts)
 {

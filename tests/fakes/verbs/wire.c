@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between processes. The wire is a directory: in N.lock is the process that has slot N, at N.sock it
- * listens. Requests go out on a connection of ours, the replies come back on the same. Unix sockets
- * lose nothing, so what was sent is answered, or the process there has ended.
+ * Between processes. The wire is a directory: N.lock is held by the process with slot N, which listens at N.sock.
+ * Requests are sent on a connection of the sender, and the replies come back on it. Unix sockets lose nothing, so every
+ * request is answered, or the process there has ended.
  */
 #include "fake.h"
 
@@ -18,7 +18,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define TURN_READS 64 /* from one process, before others have their turn */
+#define TURN_READS 64 /* from one process, before others get their turn */
 #define BACKLOG    128
 
 struct out {
@@ -142,7 +142,7 @@ void wire_close(void)
 	wire_forget();
 }
 
-/* Complete before it is watched: from then on the engine thread may have it. */
+/* Complete before it is watched: from then on the engine thread may use it. */
 static struct link *link_new(int fd, bool outgoing, uint32_t slot)
 {
 	struct link *link = calloc(1, sizeof(*link));
@@ -183,7 +183,7 @@ static struct link *link_to(uint32_t slot)
 	return link_new(fd, true, slot);
 }
 
-/* What does not fit into the socket leaves when the engine thread hears that there is room. */
+/* What does not fit into the socket is sent when the engine thread learns that there is room. */
 static void link_flush(struct link *link)
 {
 	struct out *out;
@@ -193,7 +193,7 @@ static void link_flush(struct link *link)
 				    MSG_NOSIGNAL);
 
 		if (sent < 0)
-			break; /* EAGAIN; all else is noticed when reading */
+			break; /* EAGAIN; other errors are noticed when reading */
 		link->sent += (size_t)sent;
 		if (link->sent < out->bytes)
 			continue;
@@ -298,7 +298,7 @@ static void on_message(struct link *link)
 	link->got = 0;
 }
 
-/* > 0 = go on, 0 = there is no more for now, < 0 = this was the end */
+/* > 0 = continue, 0 = no more for now, < 0 = end */
 static int link_read(struct link *link)
 {
 	const size_t head = sizeof(link->message);

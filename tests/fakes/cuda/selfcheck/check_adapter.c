@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What adapters get of device memory. */
+/* Access of adapters to device memory. */
 #include "rig.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ static void a_dmabuf_is_the_memory(void)
 	view = view_of(second_page + 100, 1);
 	strcpy(view, "hello");
 	check_ok(cuda.cuMemFree_v2(memory));
-	check(!strcmp(view, "hello")); /* as long as somebody has it registered */
+	check(!strcmp(view, "hello")); /* as long as it is registered */
 	rig.unpin(view);
 	check_int(counts_now().dmabufs, 1);
 }
@@ -119,7 +119,7 @@ static void flushes_are_passed_on(void)
 }
 
 const struct selfcheck adapter_checks[] = {
-	{ CHECK(a_dmabuf_is_the_memory), .misuses = 1 }, /* it is freed too early */
+	{ CHECK(a_dmabuf_is_the_memory), .misuses = 1 }, /* freed too early */
 	{ CHECK(a_dmabuf_is_of_whole_pages), .misuses = 4 },
 	{ CHECK(a_dmabuf_by_pcie), .description = "version 12080" },
 	{ CHECK(an_old_driver_knows_no_flags), .description = "version 12070" },

@@ -124,7 +124,7 @@ static void work_needs_a_context(void)
 	check_ok(cuda.cuEventDestroy_v2(event));
 }
 
-/* All that a context had goes when the last one lets go of it. */
+/* Everything in a context is freed with its last reference. */
 static void a_released_context_takes_all_with_it(void)
 {
 	struct fake_cuda_counts counts;
@@ -144,7 +144,7 @@ static void a_released_context_takes_all_with_it(void)
 	check_int(cuda.cuStreamQuery(stream), CUDA_ERROR_INVALID_HANDLE);
 }
 
-/* Streams are of one context, memory is not. */
+/* Streams belong to one context, memory does not. */
 static void made_contexts_share_memory_only(void)
 {
 	CUcontext primary = rig_context, made, seen;
@@ -172,7 +172,7 @@ static void made_contexts_share_memory_only(void)
 	check_ok(cuda.cuMemFreeHost(pinned));
 }
 
-/* The context stays retained, and other contexts are as they were; registered memory is the caller's. */
+/* The context stays retained, and other contexts are unchanged; registered memory is the caller's. */
 static void a_reset_empties_the_primary_context(void)
 {
 	CUcontext primary = rig_context, made, seen;

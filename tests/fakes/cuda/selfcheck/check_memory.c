@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocations: who may touch them, and what is known of them. */
+/* Allocations: access to them, and queries about them. */
 #include "rig.h"
 
 #include <signal.h>
@@ -38,7 +38,7 @@ static void processors_may_not_touch_it(void)
 	crashes((const char *)memory + 99);
 	memset(view_of(memory, 100), 7, 100);
 	check_ok(cuda.cuMemFree_v2(memory));
-	crashes((const char *)memory); /* nothing else has got the addresses */
+	crashes((const char *)memory); /* the addresses were not reused */
 }
 
 static void views_end_where_the_allocation_does(void)

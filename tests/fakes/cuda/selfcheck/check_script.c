@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be ordered. */
+/* The script language. */
 #include "rig.h"
 
 #include <string.h>
@@ -63,7 +63,7 @@ static void a_failed_copy_is_the_end_of_a_context(void)
 	order("fail copy nth=2 code=700");
 	for (int i = 0; i < 2; i++)
 		check_ok(cuda.cuMemcpyHtoDAsync_v2(device + 8 * (size_t)i, pinned, 8, stream));
-	/* Refused, if the second has failed already. */
+	/* Refused if the second one has already failed. */
 	cuda.cuMemcpyHtoDAsync_v2(device + 16, pinned, 8, stream);
 	check_int(cuda.cuStreamSynchronize(stream), CUDA_ERROR_ILLEGAL_ADDRESS);
 	check_int(counts_now().copies, 1);

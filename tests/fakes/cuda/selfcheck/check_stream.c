@@ -7,7 +7,7 @@
 
 #define BYTES 8192
 
-/* Device memory, pinned memory, a stream and an event behind what is on it. */
+/* Device memory, pinned memory, a stream, and an event after its work. */
 struct bench {
 	CUdeviceptr device;
 	char *pinned, *view;
@@ -88,7 +88,7 @@ static void copies_are_held_back(void)
 	bench_clear(&bench);
 }
 
-/* The source is read then, not when the copy is ordered. */
+/* The source is read then, not when the copy is submitted. */
 static void copies_are_done_late(void)
 {
 	struct bench bench = bench_set();
@@ -112,7 +112,7 @@ static void waiting_lets_them_go(void)
 	check_ok(to_host(&bench, 8, 8));
 	check_ok(cuda.cuEventSynchronize(bench.event));
 	check_int(*bench.view, 2);
-	check_int(bench.pinned[8], 2); /* behind the event */
+	check_int(bench.pinned[8], 2); /* after the event */
 	check_int(cuda.cuStreamQuery(bench.stream), CUDA_ERROR_NOT_READY);
 	check_ok(cuda.cuStreamSynchronize(bench.stream));
 	check_int(bench.pinned[8], 1);
@@ -192,7 +192,7 @@ static void handles_are_checked(void)
 	bench_clear(&bench);
 }
 
-/* Both the one who frees and the copy are told. */
+/* Both the free and the copy are reported. */
 static void memory_freed_too_early(void)
 {
 	struct bench bench;
@@ -224,7 +224,7 @@ static void a_stream_may_go_before_its_work(void)
 	bench_clear(&bench);
 }
 
-/* What cannot begin holds up those behind it in the queue, which are of its priority. */
+/* Work that cannot start delays later work in the queue, which has its priority. */
 static void streams_of_one_priority_share_a_queue(void)
 {
 	CUstream blocking, streams[2];
@@ -249,7 +249,7 @@ static void streams_of_one_priority_share_a_queue(void)
 	check_ok(cuda.cuMemFreeHost(pinned));
 }
 
-/* Rows of 20 bytes, 100 apart there and 50 apart here; what lies between them stays. */
+/* Rows of 20 bytes, at distances of 100 there and 50 here; the bytes between them stay unchanged. */
 static void rows_are_copied_in_sectors(void)
 {
 	struct cuda_copy_2d copy = { .from_type = CU_MEMORYTYPE_HOST,

@@ -117,7 +117,7 @@ static void run(const struct selfcheck *check)
 		check_ok(setenv("FAKE_CUDA", check->description, 1));
 	cuda_open(library, &rig);
 	cuda = rig.calls;
-	check(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD)); /* it is known by that name now */
+	check(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD)); /* known by that name now */
 	if (check->setting == BEGUN)
 		rig_begin();
 	check->run();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the checks of the fake libcuda.so.1 need: the library, opened as the plugin does it. Each check
- * has a process of its own. */
+/* Shared by the checks of the fake libcuda.so.1: the library, opened as by the plugin. Each check runs in a process of
+ * its own. */
 #ifndef TESTS_CUDA_RIG_H
 #define TESTS_CUDA_RIG_H
 
@@ -13,27 +13,27 @@ extern struct opened_cuda rig;
 extern struct cuda_calls cuda; /* its calls */
 extern CUcontext rig_context;  /* of device 0 */
 
-/* How a check begins; its description is FAKE_CUDA. */
+/* Start of a check; its description is FAKE_CUDA. */
 enum setting {
 	BEGUN,
 	BARE, /* before cuInit */
 };
 
-/* cuInit, and device 0's primary context is retained and current. */
+/* cuInit; device 0's primary context is retained and current. */
 void rig_begin(void);
 
-/* Releases it. Nothing is alive, and nothing was wrong but `misuses` calls. */
+/* Releases it. Nothing is alive, and there were `misuses` wrong calls. */
 void rig_end(uint64_t misuses);
 
 void order(const char *script);
 struct fake_cuda_counts counts_now(void);
 CUdeviceptr device_alloc(size_t bytes);
 char *pinned_alloc(size_t bytes);
-char *view_of(CUdeviceptr device, size_t bytes); /* there has to be one */
+char *view_of(CUdeviceptr device, size_t bytes); /* must exist */
 CUstream stream_new(void);                       /* non-blocking */
 CUevent event_new(void);
 
-/* Queries until the event is done; how often it was not. */
+/* Queries until the event is done; returns how often it was not. */
 uint64_t event_poll(CUevent event);
 
 /* The checks, by subject; each list ends with a NULL. */

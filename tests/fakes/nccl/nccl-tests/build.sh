@@ -15,7 +15,7 @@ rm -rf "$out/source" "$out"/*.o
 mkdir "$out/source"
 cp -r "$source/src" "$source/verifiable" "$source/os" "$out/source/"
 cd "$out/source"
-# A kernel's address, an addition of the GPU's, and a launch that nothing calls: only CUDA's compiler knows them.
+# A kernel's address, an addition on the GPU, and an unused launch: only CUDA's compiler has them.
 sed -i -E 's/\(void const\*\)&([^;]*);/softgpu_kernel<\&\1>();/; /<<</d
 	s/^( *)asm volatile\("red\.global\.add\.u64 .*"l"\(([a-z_]*)\), "l"\(([a-z_]*)\).*/\1*\2 += \3;/' verifiable/verifiable.cu
 if grep -nE '^[^/]*(asm volatile|<<<)|\(void const\*\)&' verifiable/verifiable.cu; then

@@ -75,7 +75,7 @@ static void nvml_has_the_same_device(void)
 	check(by_bus_id("0000:01:00.0", &device));
 }
 
-/* What a net plugin calls, found as it finds them. */
+/* The calls of a net plugin, looked up as it does. */
 static void driver_open(void)
 {
 	static const char *const names[] = { "cuInit",
@@ -125,7 +125,7 @@ static void driver_copies_the_runtimes_memory(void)
 	check_ok(cuStreamCreate(&in, CU_STREAM_NON_BLOCKING));
 	check_ok(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
 
-	/* Beside them runs a kernel that waits for the copies. */
+	/* Meanwhile a kernel runs that waits for the copies. */
 	check_ok(launch(kernels, kernel_gate, 1, &(struct work){ .gate = &gate }));
 	check_ok(launch(out, kernel_add, 1, &(struct work){ .from = x, .to = x }));
 	check_ok(cuMemcpyDtoHAsync(bounce, (CUdeviceptr)x, INTS * sizeof(int), out));
@@ -177,7 +177,7 @@ static void driver_has_its_contexts_and_errors(void)
 	check_ok(cuPointerGetAttribute(&other, CU_POINTER_ATTRIBUTE_BUFFER_ID, (CUdeviceptr)y));
 	check(id != other);
 
-	/* The runtime's callers see none of the driver's errors. */
+	/* Callers of the runtime see no errors of the driver. */
 	check_ok(launch(stream, kernel_gate, 1, &(struct work){ .gate = &gate }));
 	check_ok(cuEventRecord(event, stream));
 	check_int(cuEventQuery(event), CUDA_ERROR_NOT_READY);

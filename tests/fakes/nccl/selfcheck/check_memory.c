@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What memory is known as, and whose it is when. */
+/* Kinds of memory, and their owners. */
 #include "rig.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Order on streams and between them, blocks that run together, events. */
+/* Order on streams and between them, concurrent blocks, events. */
 #include "rig.h"
 
 #include <sched.h>
@@ -7,7 +7,7 @@
 
 #define BLOCKS 24
 
-/* No block is done before all are there; each leaves its mark where it belongs. */
+/* No block ends before all have started; each writes its mark. */
 static void kernel_meet(struct softgpu_args args)
 {
 	struct work work = work_of(&args);
@@ -54,7 +54,7 @@ static void streams_keep_their_order_and_wait_for_events(void)
 	}
 }
 
-/* Two launches whose blocks wait for those of the other too: twice the blocks, and nothing is free. */
+/* Two launches whose blocks wait for those of the other: twice the blocks, and no thread is free. */
 static void blocks_run_at_the_same_time(void)
 {
 	cudaStream_t a = stream_new(cudaStreamNonBlocking), b = stream_new(cudaStreamNonBlocking);
@@ -65,7 +65,7 @@ static void blocks_run_at_the_same_time(void)
 		struct work work = { .count = &count, .wanted = round * 2 * BLOCKS, .to = x };
 
 		check_ok(launch(a, kernel_meet, BLOCKS, &work));
-		work.to = y; /* the arguments are the launch's by now */
+		work.to = y; /* the launch has copied its arguments */
 		check_ok(launch(b, kernel_meet, BLOCKS, &work));
 		memset(&work, 0, sizeof(work));
 		check_ok(cudaDeviceSynchronize());
@@ -94,7 +94,7 @@ static void events_stand_for_their_last_record(void)
 	check_ok(cudaEventRecord(event, a));
 	check_ok(launch(a, kernel_gate, 1, &(struct work){ .gate = &gates[1] }));
 	check_int(cudaEventQuery(event), cudaErrorNotReady);
-	check_ok(cudaStreamWaitEvent(b, event, 0)); /* for the first gate, whatever comes */
+	check_ok(cudaStreamWaitEvent(b, event, 0)); /* for the first gate, in any case */
 	check_ok(cudaLaunchHostFunc(b, count_up, &count));
 	check_ok(cudaEventRecord(event, a)); /* the second gate */
 	atomic_store(&gates[0], 1);
@@ -109,7 +109,7 @@ static void events_stand_for_their_last_record(void)
 	check_ok(cudaEventRecord(event, a));
 	check_ok(cudaStreamWaitEvent(b, event, 0));
 	check_ok(cudaLaunchHostFunc(b, count_up, &count));
-	check_ok(cudaEventDestroy(event)); /* who waits for it goes on waiting */
+	check_ok(cudaEventDestroy(event)); /* a waiter keeps waiting */
 	check_ok(cudaStreamDestroy(a));
 	check_int(cudaStreamQuery(b), cudaErrorNotReady);
 	atomic_store(&gates[2], 1);
@@ -118,7 +118,7 @@ static void events_stand_for_their_last_record(void)
 	check_int(cudaEventQuery(event), cudaErrorInvalidResourceHandle);
 }
 
-/* The time goes on between two records, also while a kernel runs; a record that nobody has come to has none. */
+/* The time advances between two records, also while a kernel runs; a record that was not reached has none. */
 static void events_tell_the_time_between_them(void)
 {
 	cudaStream_t stream = stream_new(cudaStreamNonBlocking);
@@ -152,7 +152,7 @@ static void null_stream_is_ordered_with_blocking_ones(void)
 	cudaEvent_t event = event_new();
 
 	check_ok(launch(other, kernel_gate, 1, &(struct work){ .gate = &gates[2] }));
-	check_ok(cudaStreamSynchronize(NULL)); /* that is none of its business */
+	check_ok(cudaStreamSynchronize(NULL)); /* not its stream */
 	check_ok(launch(blocking, kernel_add, 1,
 			&(struct work){ .gate = &gates[0], .from = x, .to = x }));
 	check_int(cudaStreamQuery(NULL), cudaErrorNotReady);
@@ -194,7 +194,7 @@ static void destroyed_stream_finishes_its_work(void)
 	check_int(atomic_load(&count), 1);
 }
 
-/* The check's process is to end like any other, and soon. */
+/* The check's process has to exit normally and soon. */
 static void process_ends_with_work_under_way(void)
 {
 	static atomic_int gate;

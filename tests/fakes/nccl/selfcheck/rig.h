@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the checks of the software GPU need. Each check has a process of its own. */
+/* Shared by the checks of the software GPU. Each check runs in a process of its own. */
 #ifndef TESTS_NCCL_RIG_H
 #define TESTS_NCCL_RIG_H
 
@@ -17,7 +17,7 @@
 
 /* The arguments of all kernels here. */
 struct work {
-	atomic_int *gate; /* waits for it to be open */
+	atomic_int *gate; /* a kernel that waits until it is open */
 	atomic_int *count;
 	int *from, *to;
 	int wanted;
@@ -25,10 +25,10 @@ struct work {
 
 extern PFN_cuLaunchKernel_v4000 launch_kernel;
 
-/* A function of the driver, as the runtime hands it out. */
+/* A function of the driver, as returned by the runtime. */
 void entry_get(const char *name, unsigned version, void *function);
 
-/* As NCCL does it. */
+/* As NCCL does. */
 CUresult launch(cudaStream_t stream, void (*kernel)(struct softgpu_args), unsigned blocks,
 		struct work *work);
 
@@ -40,7 +40,7 @@ cudaStream_t stream_new(unsigned flags);
 cudaEvent_t event_new(void);
 int *ints_new(void); /* in the device's memory, zeros */
 void ints_check(const int *device, int wanted);
-void last_error_is(cudaError_t wanted); /* and forgets it */
+void last_error_is(cudaError_t wanted); /* and clears it */
 
 /* By subject; each list ends with a NULL. */
 extern const struct selfcheck stream_checks[], memory_checks[], device_checks[];

@@ -20,7 +20,7 @@ void entry_get(const char *name, unsigned version, void *function)
 	check_int(status, cudaDriverEntryPointSuccess);
 }
 
-/* As NCCL does it. */
+/* As NCCL does. */
 CUresult launch(cudaStream_t stream, void (*kernel)(struct softgpu_args), unsigned blocks,
 		struct work *work)
 {

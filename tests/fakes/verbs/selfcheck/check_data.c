@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes that are moved, and the completions that tell of it. */
+/* Transfers, and their completions. */
 #include "rig.h"
 
 #include <arpa/inet.h>
@@ -57,7 +57,7 @@ static void inline_data_is_taken_at_once(void)
 
 	ends_connect(&terms);
 	write.is_inline = true;
-	write.lkey = 0xdead00; /* no matter */
+	write.lkey = 0xdead00; /* any value */
 	for (unsigned i = 0; i < LIST; i++) {
 		fill(rig.a.memory, 64, i);
 		write.remote = (uintptr_t)rig.b.memory + i * 64;
@@ -107,7 +107,7 @@ static void a_read(void)
 	check(!memcmp(rig.a.memory + THERE, rig.b.memory, 100000));
 }
 
-/* A queue pair that is connected to itself: how GPU memory is flushed. */
+/* A queue pair that is connected to itself, as for flushing GPU memory. */
 static void read_from_oneself(void)
 {
 	struct op read = op_write(&rig.a, THERE, 0, 1);
@@ -146,7 +146,7 @@ static void pieces_are_gathered_and_scattered(void)
 	check(!memcmp(rig.b.memory + 8100, rig.a.memory + 5000, 2400));
 	check(!memcmp(rig.b.memory + 100000, rig.a.memory + 7400, 601));
 	check(!memcmp(rig.b.memory + 100601, rig.a.memory + 200, 7));
-	/* the same for a READ: here it goes into pieces */
+	/* the same for a READ: here it is split into pieces */
 	send.opcode = IBV_WR_RDMA_READ;
 	send.sg_list = to;
 	send.num_sge = 2;
@@ -186,7 +186,7 @@ static void a_list_completes_with_its_last(void)
 	check(end_is_quiet(&rig.a, 10));
 }
 
-/* What is before the bad one is sent, it and what follows is not. */
+/* Requests before the bad one are sent, it and later ones are not. */
 static void a_list_is_taken_up_to_the_bad_one(void)
 {
 	struct ibv_sge one = piece(&rig.a, 0, 64), large = piece(&rig.a, 0, 64 << 10);
@@ -196,7 +196,7 @@ static void a_list_is_taken_up_to_the_bad_one(void)
 	memset(rig.b.memory, 0, 3 * 64);
 	memset(list, 0, sizeof(list));
 	for (unsigned i = 0; i < 3; i++) {
-		/* the second has too much for inline */
+		/* the second is too large for inline */
 		list[i] = (struct ibv_send_wr){ .wr_id = i,
 						.next = i < 2 ? &list[i + 1] : NULL,
 						.sg_list = i == 1 ? &large : &one,
@@ -223,7 +223,7 @@ static void a_full_queue_refuses(void)
 	int taken = 0, ret;
 
 	ends_connect(&terms);
-	/* nobody receives, so nothing is done */
+	/* there are no receives, so nothing completes */
 	while (!(ret = end_post(&rig.a, &send)) && taken < 10000)
 		taken++;
 	check_int(ret, ENOMEM);
@@ -261,7 +261,7 @@ static void a_channel_tells_of_completions(void)
 	check_int(errno, EAGAIN);
 	end_recvs(&rig.b, 64, 3);
 	check_ok(end_post(&rig.a, &send));
-	check(!wakes(&rig.b, 50)); /* not asked to */
+	check(!wakes(&rig.b, 50)); /* not requested */
 	end_wait_opcode(&rig.b, IBV_WC_RECV);
 	check_ok(ibv_req_notify_cq(rig.b.cq, 1));
 	check_ok(end_post(&rig.a, &send));
@@ -272,7 +272,7 @@ static void a_channel_tells_of_completions(void)
 	check(!wakes(&rig.b, 0)); /* once for each request */
 }
 
-/* Many of all kinds, both ways at once, completions taken as they come. */
+/* Many of all kinds, in both directions at once, completions polled as they come. */
 static void traffic_both_ways(void)
 {
 	enum {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations that fail: with what, and what becomes of the queue pairs. */
+/* Operations that fail: their status, and the state of the queue pairs. */
 #include "rig.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #define FOR_WRITING (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 #define FOR_READING (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
 
-/* The peer was asked for what it does not allow: both are of no use, and what follows is flushed. */
+/* A request that the peer does not allow: both fail, and later requests are flushed. */
 static void denied(const struct op *op)
 {
 	struct op next = op_write(&rig.b, 0, 0, 64);
@@ -114,7 +114,7 @@ static void with_a_wrong_local_key(bool quiet)
 	write.quiet = quiet;
 	end_fails(&rig.a, &write, rig.traits->protection);
 	qp_await(&rig.a, IBV_QPS_ERR);
-	check_int(qp_state(&rig.b), IBV_QPS_RTS); /* it was not asked */
+	check_int(qp_state(&rig.b), IBV_QPS_RTS); /* not requested */
 }
 
 static void a_wrong_local_key(void)
@@ -158,7 +158,7 @@ static void somebody_receives_late(void)
 	check_ok(end_post(&rig.a, &send));
 	check_ok(end_post(&rig.a, &write));
 	check(end_is_quiet(&rig.a, 30));
-	check_int(rig.b.memory[4096], 0); /* nothing overtakes */
+	check_int(rig.b.memory[4096], 0); /* no reordering */
 	check_ok(end_recv(&rig.b, 0, 64));
 	end_wait_opcode(&rig.a, IBV_WC_SEND);
 	end_wait_opcode(&rig.a, IBV_WC_RDMA_WRITE);
@@ -218,7 +218,7 @@ static void error_flushes_in_order(void)
 {
 	struct op send = { .opcode = IBV_WR_SEND, .bytes = 8 };
 
-	send.quiet = true; /* nobody receives: they stay */
+	send.quiet = true; /* no receives are consumed: they stay */
 	for (int i = 0; i < 3; i++) {
 		check_ok(end_post(&rig.a, &send));
 		check_ok(end_recv(&rig.a, 0, 8));
@@ -232,7 +232,7 @@ static void error_flushes_in_order(void)
 	check(end_is_quiet(&rig.a, 10));
 }
 
-/* The descriptor that a GPU's memory would have comes from memfd here. */
+/* The descriptor for GPU memory comes from memfd here. */
 static void dmabuf_memory_is_written_to(void)
 {
 	struct op write = op_write(&rig.b, 0, 0, 4096);
@@ -241,7 +241,7 @@ static void dmabuf_memory_is_written_to(void)
 	int fd;
 
 	if (!rig.traits->dmabuf)
-		return; /* check_queries.c has seen that it says so */
+		return; /* check_queries.c has checked that it says so */
 	fd = memfd_create("dmabuf", MFD_CLOEXEC);
 	check(fd >= 0 && !ftruncate(fd, 1 << 16));
 	memory = mmap(NULL, 1 << 16, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fake's faults: each strikes when and where it was told to. */
+/* The fake's faults: each occurs when and where it was ordered. */
 #include "rig.h"
 
 #include <errno.h>
@@ -59,7 +59,7 @@ static void one_is_lost_for_good(void)
 	end_wait(&rig.a, IBV_WC_WR_FLUSH_ERR);
 	check_int(rig.b.memory[0], 1);
 	check_int(rig.b.memory[64], 0);
-	check_int(rig.b.memory[128], 0); /* nothing overtakes */
+	check_int(rig.b.memory[128], 0); /* no reordering */
 }
 
 static void one_is_lost_twice(void)
@@ -86,8 +86,8 @@ static void the_answer_is_lost(void)
 	fill(rig.a.memory, 64, 2);
 	end_recvs(&rig.b, 64, 2);
 	check_ok(end_post(&rig.a, &send));
-	end_wait_opcode(&rig.b, IBV_WC_RECV);   /* it is there … */
-	end_wait(&rig.a, IBV_WC_RETRY_EXC_ERR); /* … and nobody knows */
+	end_wait_opcode(&rig.b, IBV_WC_RECV);   /* it has arrived … */
+	end_wait(&rig.a, IBV_WC_RETRY_EXC_ERR); /* … without a completion */
 	check(!memcmp(rig.a.memory, rig.b.memory, 64));
 	check(end_is_quiet(&rig.b, 10)); /* once only */
 }
@@ -130,7 +130,7 @@ static void the_end_comes_before_the_beginning(void)
 	     bytes += 3) /* again: this thread may not have looked */
 		while (!write_torn(bytes % 8, bytes))
 			deadline_turn(&deadline);
-	for (uint32_t bytes = 4; bytes <= 8; bytes += 4) /* but words are words */
+	for (uint32_t bytes = 4; bytes <= 8; bytes += 4) /* but words are whole */
 		check(!write_torn(8, bytes));
 }
 
@@ -200,7 +200,7 @@ static void a_port_goes_down_at_the_kth(void)
 	end_wait_event(&rig.a, IBV_EVENT_PORT_ERR);
 	order("set fake0:1 state=active");
 	end_wait_event(&rig.a, IBV_EVENT_PORT_ACTIVE);
-	check(!end_has_event(&rig.b)); /* its port has seen nothing */
+	check(!end_has_event(&rig.b)); /* its port has sent nothing */
 }
 
 static void a_queue_pair_dies(void)
@@ -252,7 +252,7 @@ static void a_completion_comes_late(void)
 	end_waits(&rig.a, IBV_WC_SEND, 2); /* the second has arrived … */
 	end_wait(&rig.a, IBV_WC_RETRY_EXC_ERR);
 	end_wait_opcode(&rig.b, IBV_WC_RECV);
-	check(end_is_quiet(&rig.b, 10)); /* … which is not told */
+	check(end_is_quiet(&rig.b, 10)); /* … without a completion */
 	check(!memcmp(rig.a.memory, rig.b.memory + 64, 64));
 	check_ok(qp_to_err(rig.b.qp));
 	end_wait_opcode(&rig.b, IBV_WC_RECV);
@@ -260,7 +260,7 @@ static void a_completion_comes_late(void)
 	check(end_is_quiet(&rig.b, 10));
 }
 
-/* The sender is told at once; who is told late is the receiver, in order, or when the fault is recovered. */
+/* The sender's completion comes at once; the receiver's come late, in order, or when the fault is cleared. */
 static void a_receive_is_told_late(void)
 {
 	struct op send = { .opcode = IBV_WR_SEND, .bytes = 64 };
@@ -279,7 +279,7 @@ static void a_receive_is_told_late(void)
 	end_wait_opcode(&rig.b, IBV_WC_RECV);
 	order("fault slow recv ms=100000 device=fake1");
 	end_do(&rig.a, &send);
-	check_ok(qp_to_err(rig.b.qp)); /* what has arrived is told first */
+	check_ok(qp_to_err(rig.b.qp)); /* earlier arrivals are reported first */
 	end_wait_opcode(&rig.b, IBV_WC_RECV);
 }
 
@@ -291,7 +291,8 @@ static struct op op_read(const struct end *from)
 	return read;
 }
 
-/* With a timeout of 8 and 1 retry an answer may take some 2 ms, times that nobody hurries; with 18 and 7, minutes. */
+/* With a time-out of 8 and 1 retry an answer may take some 2 ms, times the factor of `hurry`; with 18 and 7,
+ * minutes. */
 static void an_answer_comes_late(void)
 {
 	const struct terms hasty = { .timeout = 8, .retries = 1 },
@@ -315,7 +316,7 @@ static void an_answer_comes_late(void)
 	check(!memcmp(rig.a.memory, rig.b.memory, 64));
 }
 
-/* So many READs leave at a time as the queue pair has been made for. */
+/* As many READs are in flight as the queue pair was made for. */
 static void reads_wait_for_one_another(void)
 {
 	const struct terms terms = { .timeout = 18, .retries = 7, .reads = 4 };
@@ -334,7 +335,7 @@ static void reads_wait_for_one_another(void)
 	end_waits(&rig.a, IBV_WC_RDMA_READ, (int)terms.reads);
 }
 
-/* Packets vanish one way only: a to b everything is well, but for the answers that b would send. */
+/* Packets vanish in one direction only: from a to b all arrives, except for the answers that b would send. */
 static void one_direction_vanishes(void)
 {
 	struct op back = op_write(&rig.a, 0, 0, 64);

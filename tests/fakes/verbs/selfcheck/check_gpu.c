@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of a GPU: that of the fake libcuda.so.1, whose file is rig.cuda. */
+/* GPU memory, that of the fake libcuda.so.1, whose file is rig.cuda. */
 #include "rig.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 static struct opened_cuda fake_cuda;
 static struct cuda_calls cuda;
 
-/* What begins in the middle of a page. */
+/* A range that begins in the middle of a page. */
 static struct gpu {
 	CUdeviceptr memory;
 	char *view;
@@ -249,7 +249,7 @@ static void what_is_written_may_be_lost(void)
 	dereg(mr);
 }
 
-/* Of the old one nothing holds any more. */
+/* No record of the old one remains. */
 static void a_new_description_loses_nothing(void)
 {
 	struct op write = { .opcode = IBV_WR_RDMA_WRITE, .bytes = 64, .remote = gpu.memory };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A cable that is pulled and put back: what is told, and what becomes of the traffic. */
+/* A cable that is pulled and plugged in again: the events, and the traffic. */
 #include "rig.h"
 
 #include <stdio.h>
@@ -53,7 +53,7 @@ static void a_pulled_cable(void)
 	end_wait_event(&rig.b, IBV_EVENT_PORT_ERR);
 	await_port(&rig.a, IBV_PORT_DOWN);
 	await_port(&rig.b, IBV_PORT_DOWN);
-	check_int(qp_state(&rig.a), IBV_QPS_RTS); /* it finds out when it sends */
+	check_int(qp_state(&rig.a), IBV_QPS_RTS); /* it notices when it sends */
 	end_fails(&rig.a, &write, IBV_WC_RETRY_EXC_ERR);
 	qp_await(&rig.a, IBV_QPS_ERR);
 	ends_drop();
@@ -64,7 +64,7 @@ static void a_pulled_cable(void)
 	await_port(&rig.b, IBV_PORT_ACTIVE);
 }
 
-/* After the one above: the GIDs are back, and so are connections. */
+/* After the one above: the GIDs are back, and connections work again. */
 static void a_cable_that_was_put_back(void)
 {
 	struct op write = op_write(&rig.b, 0, 0, 64);
@@ -73,7 +73,7 @@ static void a_cable_that_was_put_back(void)
 	end_do(&rig.a, &write);
 }
 
-/* Pulled for less than the sender has patience: nobody need know. */
+/* Pulled for less than the sender's retries: nothing fails. */
 static void a_cable_that_was_out_for_a_moment(void)
 {
 	struct terms terms = { .timeout = rig.traits->fake ? 22 : 17, .retries = 6 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two processes: what is written arrives without the other one's help, and what happens when it dies.
- * The other one has the second device and does as it is told over a socket, and nothing else. */
+/* Two processes: writes arrive without activity of the other one, and it may die. The other one has the second device
+ * and only executes commands from a socket. */
 #include "rig.h"
 
 #include <stdio.h>
@@ -138,7 +138,7 @@ static void the_end_may_land_first(void)
 	write = op_to(IBV_WR_RDMA_WRITE, sizeof(told.bytes));
 	order("fault tear write count=1000000");
 	memset(rig.a.memory, 1, sizeof(told.bytes));
-	while (told.bytes[0] || !told.bytes[63]) { /* again: nobody may have looked in time */
+	while (told.bytes[0] || !told.bytes[63]) { /* again: it may not have been seen in time */
 		deadline_turn(&deadline);
 		tell(FILL, 0);
 		check_ok(end_post(&rig.a, &write));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a library says of its devices, and what memory it registers. */
+/* Queries of devices, and the memory that can be registered. */
 #include "rig.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ static void a_device_can_be_queried(void)
 	check(attr.phys_port_cnt >= 1);
 	check(attr.max_qp > 0 && attr.max_qp_wr >= WR_MAX && attr.max_sge >= 4);
 	check(attr.max_cqe >= CQ_SIZE && attr.max_qp_rd_atom > 0);
-	check_ok(rig.verbs.fork_init()); /* as rig_open has in time */
+	check_ok(rig.verbs.fork_init()); /* as rig_open does in time */
 }
 
 static void the_port_is_active(void)

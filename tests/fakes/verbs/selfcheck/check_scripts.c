@@ -79,7 +79,7 @@ static void infiniband_goes_by_lids(void)
 	write_gives(IBV_WC_RETRY_EXC_ERR);
 }
 
-/* … and across subnets by the LID of a router, which the GID of the other side has in it. */
+/* … and across subnets by the LID of a router, which is part of the other side's GID. */
 static void connect_by_flid(struct end *end, const struct end *peer, uint16_t dlid)
 {
 	struct address_card card = end_card(peer);
@@ -106,7 +106,7 @@ static void write_across(uint16_t dlid, enum ibv_wc_status status)
 static void routers_have_lids_of_their_own(void)
 {
 	write_across(0x22, IBV_WC_SUCCESS);
-	write_across(4, IBV_WC_RETRY_EXC_ERR);    /* the port's, in its own subnet */
+	write_across(4, IBV_WC_RETRY_EXC_ERR);    /* the port's own subnet */
 	write_across(0x11, IBV_WC_RETRY_EXC_ERR); /* another subnet's router */
 }
 
@@ -222,7 +222,7 @@ static void orders_reach_another_process(void)
 	check_int(rig.control.tell(directory, peer.pid, "set x:1 state=down"), 1);
 	peer_wait_ok(&peer);
 	check_int(rig.control.ask(directory, peer.pid, &counts), -ESRCH);
-	check_ok(rig.control.tell(directory, 0, "no-faults")); /* nobody is left */
+	check_ok(rig.control.tell(directory, 0, "no-faults")); /* none is left */
 }
 
 #define DESCRIBED                                                                                   \

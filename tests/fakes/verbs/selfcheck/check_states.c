@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The states of a queue pair: what leads from one to the next, and what each allows. */
+/* The states of a queue pair: the transitions, and what each state allows. */
 #include "rig.h"
 
 #include <errno.h>
 
-/* Of the first end, to become the second one's peer, whether that has a queue pair or not. */
+/* Attributes of the first end to become the second one's peer, whether that has a queue pair or not. */
 static struct ibv_qp_attr good(enum ibv_qp_state state)
 {
 	const struct address_card peer = { .gid = rig.b.gid,
@@ -15,7 +15,7 @@ static struct ibv_qp_attr good(enum ibv_qp_state state)
 	return attr;
 }
 
-/* Nothing that the step needs may be missing, and nothing else be there. */
+/* No required attribute may be missing, and no other be present. */
 static void needs_all_of(enum ibv_qp_state to, int mask)
 {
 	struct ibv_qp_attr attr = good(to);
@@ -49,7 +49,7 @@ static void no_step_is_left_out(void)
 	check_ok(qp_to_init(rig.a.qp, 0));
 	attr.qp_state = IBV_QPS_RTS;
 	check_int(rig.verbs.modify_qp(rig.a.qp, &attr, rts_mask), EINVAL);
-	attr.qp_state = IBV_QPS_INIT; /* again is no step */
+	attr.qp_state = IBV_QPS_INIT; /* repeating is no transition */
 	check_ok(rig.verbs.modify_qp(rig.a.qp, &attr, init_mask));
 	check_ok(qp_to_err(rig.a.qp));
 	attr.qp_state = IBV_QPS_RTR;
@@ -146,7 +146,7 @@ static void more_than_the_device_has_is_refused(void)
 	check(!rig.verbs.create_cq(rig.a.context, 16, NULL, NULL, 1000));
 }
 
-/* By way of RESET an old queue pair is as good as new. */
+/* Through RESET an old queue pair becomes like new. */
 static void a_queue_pair_can_be_used_again(void)
 {
 	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };

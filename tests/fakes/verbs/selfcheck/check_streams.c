@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* As a transport uses it: a thread at each end, several queue pairs between them on one completion
- * queue, and memory that is polled without any completion. */
+/* As a transport uses it: a thread at each end, several queue pairs between them on one completion queue, and memory
+ * that is polled without completions. */
 #include "rig.h"
 
 #include <pthread.h>
 #include <sched.h>
 
 #define STREAMS  4
-#define MESSAGES 60 /* on each stream, each way */
+#define MESSAGES 60 /* on each stream, in each direction */
 #define BYTES    9000u
 #define ROUNDS   50u
 #define FLAG     64u /* offset of the number that is polled */
@@ -23,7 +23,7 @@ static uint64_t *number_at(const struct end *end)
 	return (uint64_t *)(void *)(end->memory + FLAG);
 }
 
-/* Answers each number with the same. What a WRITE has put before the number is there with it. */
+/* Answers each number with the same number. The data written before the number has arrived with it. */
 static void *echo(void *arg)
 {
 	struct side *side = arg;
@@ -168,7 +168,7 @@ static void several_streams_and_threads(void)
 	streams_drop(&b);
 }
 
-/* One stream falls: the others do not notice, and what it was about to write is never written. */
+/* One stream fails: the others are not affected, and its unsent data is never written. */
 static void a_stream_is_fenced(void)
 {
 	struct side a = { .end = &rig.a, .peer = &rig.b };

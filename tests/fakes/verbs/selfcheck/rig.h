@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the checks need: a libibverbs opened at run time, as the plugin does it, and two ends with a
- * queue pair each.
+ * Shared by the checks: a libibverbs opened at run time, as by the plugin, and two ends with a queue pair each.
  */
 #ifndef TESTS_VERBS_RIG_H
 #define TESTS_VERBS_RIG_H
@@ -22,7 +21,7 @@
 #define CQ_SIZE   256
 #define WR_MAX    64
 
-/* What libibverbs has besides, and the plugin does not call. */
+/* Functions of libibverbs that the plugin does not call. */
 struct verbs_besides {
 	int (*query_gid_ex)(struct ibv_context *context, uint32_t port, uint32_t index,
 			    struct ibv_gid_entry *entry, uint32_t flags, size_t entry_bytes);
@@ -32,16 +31,16 @@ struct verbs_besides {
 	void (*ack_cq_events)(struct ibv_cq *cq, unsigned count);
 };
 
-/* Where adapters differ from one another, and each is right. */
+/* Points in which adapters differ, all of them correctly. */
 struct traits {
 	const char *name;
 	bool dmabuf, ece;
 	bool refuses_early_sends; /* post_send before RTS */
 	bool purges;              /* destroy_qp takes the QP's completions out of the CQ */
-	bool told_of_peer;        /* async event on the QP whose peer did what it may not */
+	bool told_of_peer;        /* async event on the QP whose peer made an invalid request */
 	bool checks_pkey;
-	bool late_flush; /* of what is posted to receive in ERR */
-	/* what says that local memory may not be read; that a receive was too small, here and there */
+	bool late_flush; /* receives posted in ERR */
+	/* status for unreadable local memory; for a receive that is too small, here and there */
 	enum ibv_wc_status protection, short_here, short_there;
 	bool fake;
 };
@@ -55,7 +54,7 @@ struct control {
 	int (*ask)(const char *directory, int pid, struct fake_verbs_counts *counts);
 };
 
-/* What one end tells the other. */
+/* Attributes that one end sends the other. */
 struct address_card {
 	union ibv_gid gid;
 	uint32_t qpn, lid, rkey;
@@ -88,22 +87,22 @@ struct rig {
 
 extern struct rig rig;
 
-/* How a connection is set up; a field that is 0 has the default. */
+/* How to set up a connection; a field that is 0 has the default. */
 struct terms {
 	unsigned timeout, retries, rnr_retries; /* rnr_retries: N + 1 */
 	uint32_t inline_bytes, cqe, sends, reads;
 	unsigned access;                  /* of the QPs */
-	uint32_t psn_there, psn_expected; /* differ: nothing is accepted */
+	uint32_t psn_there, psn_expected; /* they differ: nothing is accepted */
 };
 
 extern const struct terms usual;
 
-/* How a check finds the ends. */
+/* State of the ends at the start of a check. */
 enum setting {
 	CONNECTED,
 	OPEN,
 	CLOSED,
-	GPU, /* connected, and there is memory of a GPU (check_gpu.c) */
+	GPU, /* connected, with GPU memory (check_gpu.c) */
 };
 
 struct ibv_context *device_open(const char *name);
@@ -112,11 +111,11 @@ void end_close(struct end *end);
 void ends_open(void);
 void ends_close(void);
 
-/* What each step needs. */
+/* Needs of each step. */
 extern const int init_mask, rtr_mask, rts_mask;
 
 int qp_to_init(struct ibv_qp *qp, unsigned access);
-/* For all steps. */
+/* Needs of all steps. */
 struct ibv_qp_attr qp_attr(const struct end *end, const struct address_card *peer,
 			   const struct terms *terms);
 int qp_to_rtr(const struct end *end, const struct address_card *peer, const struct terms *terms);
@@ -133,7 +132,7 @@ void end_connect(const struct end *end, struct address_card peer, const struct t
 void ends_connect(const struct terms *terms);
 void ends_drop(void);
 
-/* Posting. `offset` is in the end's memory. Returns what the library does. */
+/* Posting. `offset` is in the end's memory. Returns the library's result. */
 struct op {
 	enum ibv_wr_opcode opcode;
 	size_t offset;
@@ -144,7 +143,7 @@ struct op {
 };
 int end_post(const struct end *end, const struct op *op);
 int end_recv(const struct end *end, size_t offset, uint32_t bytes);
-/* So many, which are taken. */
+/* Polls this many. */
 void end_posts(const struct end *end, const struct op *op, int count);
 void end_recvs(const struct end *end, uint32_t bytes, int count);
 struct op op_write(const struct end *to, size_t offset, size_t to_offset, uint32_t bytes);
@@ -154,18 +153,18 @@ struct op op_write(const struct end *to, size_t offset, size_t to_offset, uint32
 struct ibv_wc end_wait(struct end *end, enum ibv_wc_status status);
 void end_wait_opcode(struct end *end, enum ibv_wc_opcode opcode);
 void end_waits(struct end *end, enum ibv_wc_opcode opcode, int count);
-/* Posts it, and waits for it to be done, or to fail. */
+/* Posts it, and waits until it is done, or fails. */
 void end_do(struct end *end, const struct op *op);
 void end_fails(struct end *end, const struct op *op, enum ibv_wc_status status);
 bool end_is_quiet(struct end *end, int ms);
 
-/* Waits for the event; others, of any kind, are taken off before it. */
+/* Waits for the event; earlier ones of any kind are discarded. */
 void end_wait_event(struct end *end, enum ibv_event_type type);
 bool end_has_event(struct end *end);
 
 void fill(char *at, size_t bytes, unsigned seed);
 double seconds(void);
-void order(const char *script); /* the fake obeys, or the check fails */
+void order(const char *script); /* orders the fake, or fails the check */
 struct fake_verbs_counts counts_now(void);
 void expect_nothing_open(void);
 

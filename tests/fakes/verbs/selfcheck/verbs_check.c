@@ -83,7 +83,7 @@ static void open_library(void)
 	find("fake_verbs_ask", NULL, &rig.control.ask);
 }
 
-/* The description of a check is one of the devices x and y, which the ends are on then. */
+/* The description of a check is for one of the devices x and y, which the ends use then. */
 static void run(const struct selfcheck *check)
 {
 	if (check->description) {
