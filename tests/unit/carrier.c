@@ -17,7 +17,7 @@
 
 #define NOTICE_TURNS 20
 #define SETTLE_TURNS 1000
-#define QUIET_TURNS  3 /* in a row with nothing carried: nothing more is going to happen */
+#define QUIET_TURNS  3 /* iterations without a transfer: nothing more will happen */
 
 static void make_socket_pair(int fds[2])
 {
@@ -68,9 +68,9 @@ void carrier_close(struct carrier *carrier)
 	pair_close(&carrier->pair);
 }
 
-/* --- carrying --- */
+/* --- transferring --- */
 
-/* What the other end has no room for stays. */
+/* Bytes that do not fit at the other end stay. */
 static size_t carry_way(struct carrier_stream *stream, int way)
 {
 	uint8_t buf[4096];
@@ -87,7 +87,7 @@ static size_t carry_way(struct carrier_stream *stream, int way)
 	sent = send(stream->ends[!way], buf, (size_t)n, MSG_NOSIGNAL);
 	if (sent < 0 && errno == EAGAIN)
 		return 0;
-	if (sent >= 0) /* else who is to have it has closed its end already */
+	if (sent >= 0) /* otherwise the receiver has already closed its end */
 		n = sent;
 	if (way == TO_RECEIVER && stream->tape_bytes + (size_t)n <= sizeof(stream->tape)) {
 		memcpy(stream->tape + stream->tape_bytes, buf, (size_t)n);

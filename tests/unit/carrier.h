@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two comms whose streams end in the test's hands: it carries the bytes from one to the other, and loses
- * them, changes them, cuts connections, and brings the two together again with the words of RESUME
- * (docs/wire.md). No threads: everything happens in the calls below and in the comms' own.
+ * Two comms whose streams end in the test: it transfers the bytes between them, loses or changes them, cuts
+ * connections, and reconnects them with RESUME messages (docs/wire.md). No threads: everything happens in the calls
+ * below and in those of the comms.
  */
 #ifndef TESTS_UNIT_CARRIER_H
 #define TESTS_UNIT_CARRIER_H
@@ -18,13 +18,13 @@ enum carrier_way {
 	CARRIER_WAYS,
 };
 
-/* The connection of one stream. The counts start again with each new one. */
+/* The connection of one stream. Each new one starts with counts of 0. */
 struct carrier_stream {
-	int ends[CARRIER_WAYS];           /* where this way's bytes come out; -1 = cut */
+	int ends[CARRIER_WAYS];           /* output end of this direction; -1 = cut */
 	uint64_t passed[CARRIER_WAYS];    /* bytes */
-	uint64_t left[CARRIER_WAYS];      /* that may still pass; the others stay where they are */
-	uint64_t flip[CARRIER_WAYS];      /* the byte at this place is changed on its way */
-	uint8_t tape[CARRIER_TAPE_BYTES]; /* what passed to the receiver */
+	uint64_t left[CARRIER_WAYS];      /* that may still pass; the others stay */
+	uint64_t flip[CARRIER_WAYS];      /* the byte at this position is changed in transit */
+	uint8_t tape[CARRIER_TAPE_BYTES]; /* bytes transferred to the receiver */
 	size_t tape_bytes;
 };
 
@@ -34,27 +34,26 @@ struct carrier {
 };
 
 void carrier_open(struct carrier *carrier, unsigned streams);
-void carrier_close(struct carrier *carrier); /* also twice */
+void carrier_close(struct carrier *carrier); /* may be called twice */
 
-/* Carry what there is, as far as it may pass. Returns how many bytes that was. */
+/* Transfers what is available, as far as it may pass. Returns the number of bytes. */
 size_t carrier_carry(struct carrier *carrier);
 
-/* A turn of the sender, what it sent, a turn of the receiver, what it sent. Returns bytes carried. */
+/* Polls the sender, transfers, polls the receiver, transfers. Returns the number of bytes. */
 size_t carrier_turn(struct carrier *carrier);
 
-/* As many turns as something is carried. */
+/* Repeats that until nothing is transferred. */
 void carrier_settle(struct carrier *carrier);
 
-/* End a stream's connection: for both, or so that only the sender can notice. What was not carried is
- * lost. */
+/* Ends a stream's connection: for both, or so that only the sender can notice. Bytes not transferred are lost. */
 void carrier_cut(struct carrier *carrier, unsigned stream);
 void carrier_cut_sender(struct carrier *carrier, unsigned stream);
 
-/* The sender takes notice. */
+/* Lets the sender notice. */
 void carrier_noticed(struct carrier *carrier, unsigned stream);
 
-/* Bring the sender's next RESUME to the receiver, and its answer, which must be OK, back. The first one
- * only goes as far as the answer: carrier_welcome() takes it to the sender, another hello loses it. */
+/* Transfers the sender's next RESUME to the receiver, and its answer, which must be OK, back. carrier_hello() stops at
+ * the answer: carrier_welcome() delivers it to the sender, another hello discards it. */
 void carrier_hello(struct carrier *carrier, unsigned stream, struct anynet_wire_hello *welcome);
 void carrier_welcome(struct carrier *carrier, unsigned stream,
 		     const struct anynet_wire_hello *welcome);
@@ -62,22 +61,22 @@ void carrier_welcome(struct carrier *carrier, unsigned stream,
 /* Cut, notice, hello, welcome. */
 void carrier_mend(struct carrier *carrier, unsigned stream);
 
-/* --- for a test that is one of the two sides (pair_open_recv, pair_open_send) --- */
+/* --- for a test that plays one side (pair_open_recv, pair_open_send) --- */
 
-/* Say RESUME for stream `stream` of a receive comm. Returns the test's end of the new connection, or -1 if
- * it was refused, and closed. *welcome is the answer. */
+/* Sends RESUME for stream `stream` of a receive comm. Returns the test's end of the new connection, or -1 if it was
+ * refused and closed. *welcome is the answer. */
 int resume_recv(struct pair *pair, unsigned stream, uint32_t epoch,
 		struct anynet_wire_hello *welcome);
 
-/* Resume a stream of the pair's receive comm that must be willing: pair->fds[stream] is the new end. */
+/* Resumes a stream of the pair's receive comm, which must accept: pair->fds[stream] is the new end. */
 void resume_recv_ok(struct pair *pair, unsigned stream, struct anynet_wire_hello *welcome);
 
-/* Give a send comm, whose stream is severed first if it is not, a new connection from this position:
- * pair->fds[stream] is the new end. */
+/* Gives a send comm, whose stream is severed first if necessary, a new connection with this position: pair->fds[stream]
+ * is the new end. */
 void resume_send(struct pair *pair, unsigned stream, uint64_t frames, uint32_t part);
 
-/* `count` ports where the pair's send comm can dial its peer, the first of them its streams' own.
- * listeners[] is for the test to close. */
+/* `count` ports on which the pair's send comm can dial its peer, the first of them for its streams. The test closes
+ * listeners[]. */
 void resume_listen(struct pair *pair, int *listeners, unsigned count);
 
 #endif

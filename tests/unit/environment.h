@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The environment that the code under test sees, and where its log lines go. */
+/* The environment of the code under test, and the destination of its log lines. */
 #ifndef TESTS_UNIT_ENVIRONMENT_H
 #define TESTS_UNIT_ENVIRONMENT_H
 
-/* Remove every ANYNET_* and NCCL_* variable. */
+/* Removes every ANYNET_* and NCCL_* variable. */
 void environment_clear(void);
 
-/* From now on lines go to support/capture.h, INFO and below only with NCCL_DEBUG set. Forgets
- * earlier ones. */
+/* From now on lines go to support/capture.h, INFO and below only with NCCL_DEBUG set. Discards earlier ones. */
 void log_to_capture(void);
 
-/* The newest line of any level; "" = there is none. Good until the next call. */
+/* The newest line of any level; "" = none. Valid until the next call. */
 const char *newest_line(void);
 
 #endif

@@ -13,8 +13,8 @@
 #define BYTES_MAX 520
 #define LATE_TAG  2
 
-/* Copied messages, empty ones, one large in one frame; then, with the second tag in use, large ones that
- * ask first. */
+/* Copied messages, empty ones, a large one in one frame; then, with the second tag in use, large ones that need a
+ * CTS. */
 static const struct {
 	size_t bytes;
 	int tag;

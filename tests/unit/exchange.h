@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small exchange with all kinds of frames in it, over streams whose bytes the test carries. */
+/* A small exchange with all kinds of frames, over streams whose bytes the test transfers. */
 #ifndef TESTS_UNIT_EXCHANGE_H
 #define TESTS_UNIT_EXCHANGE_H
 
@@ -8,7 +8,7 @@
 #define EXCHANGE_MESSAGES    9
 #define EXCHANGE_EAGER_BYTES 200
 #define EXCHANGE_CHUNK_BYTES 128
-#define EXCHANGE_TURNS_MAX   4000 /* in which it is over, whatever happens to it */
+#define EXCHANGE_TURNS_MAX   4000 /* enough for it to end, whatever happens */
 
 struct exchange_shape {
 	unsigned streams;
@@ -16,7 +16,7 @@ struct exchange_shape {
 	bool late; /* the receives of one tag are posted by exchange_post_late */
 };
 
-/* What is left of it. */
+/* The requests in flight. */
 struct exchange {
 	struct carrier carrier;
 	struct anynet_request *sends[EXCHANGE_MESSAGES], *recvs[EXCHANGE_MESSAGES]; /* NULL: done */
@@ -25,28 +25,28 @@ struct exchange {
 
 extern struct exchange exchange;
 
-/* One that went undisturbed; of several streams the last one's bytes. */
+/* One without faults; of several streams the bytes of the last one. */
 struct exchange_record {
 	uint8_t tape[CARRIER_TAPE_BYTES];
 	size_t bytes;
-	uint64_t bytes_back; /* of the receiver's words */
+	uint64_t bytes_back; /* of the receiver's frames */
 };
 
-/* cmocka's. */
+/* for cmocka */
 int exchange_setup(void **state);
 int exchange_teardown(void **state);
 
-/* Both comms and the receives, then the sends. */
+/* Opens both comms and posts the receives, then the sends. */
 void exchange_open(const struct exchange_shape *shape);
 void exchange_post_late(void);
 void exchange_send(void);
-void exchange_close(void); /* also twice */
+void exchange_close(void); /* may be called twice */
 
-/* Test all requests once; sizes and bytes of those that are done must be right. Returns their number. */
+/* Tests all requests once; checks sizes and bytes of completed ones. Returns their number. */
 size_t exchange_take_done(void);
 bool exchange_all_done(void);
 
-/* It has come to its end: no error, no WARN, every byte in its place and none besides. */
+/* It is complete: no error, no WARN, every byte in its place and no others. */
 void exchange_check(void);
 
 void exchange_learn(const struct exchange_shape *shape, struct exchange_record *record);

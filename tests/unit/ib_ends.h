@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Links and comms of an InfiniBand device whose other end is the test, on fuzz/stub_verbs.h: what the
- * product posts is done when the test says so, and what the peer's adapter does the test does.
+ * Queue pairs and comms of an InfiniBand device with the test as the other end, on fuzz/stub_verbs.h: the test
+ * completes requests, and plays the peer's adapter.
  */
 #ifndef TESTS_UNIT_IB_ENDS_H
 #define TESTS_UNIT_IB_ENDS_H
@@ -14,22 +14,23 @@
 #define PEER_QPN  0x99
 #define PEER_PSN  0x123456
 #define PEER_ADDR 0x600000000000u /* of a connector's CTS ring … */
-#define PEER_RKEY 0x77            /* … by this key */
+#define PEER_RKEY 0x77            /* … with this key */
 
-/* The nic of local_dev, with default settings and its port as the stub has it. */
+/* The nic of local_dev, with default settings and the stub's port. */
 struct ib_nic *ib_ends_start(void);
 
-/* What the peer says of its end: the connector's with `is_send`. */
+/* The peer's description of its end: of the connector with `is_send`. */
 struct anynet_wire_hello ib_peer(bool is_send);
 
-/* Our ends, joined with that peer; the connector's is proven if `up`, and small messages may come in frames. */
+/* The ends of the product, joined with that peer; the connector's is proven if `up`, and small messages may come in
+ * frames. */
 struct ib_qp *ib_connector(bool up);
 struct ib_qp *ib_acceptor(void);
 
-/* The peer says that they may, or not. */
+/* The peer allows them, or not. */
 void ib_takes_frames(struct ib_qp *qp, bool takes);
 
-/* A comm with `streams` streams, of which the first `linked` have a queue pair; pair->fds are their TCP connections. */
+/* A comm with `streams` streams, the first `linked` of which have a queue pair; pair->fds are their TCP connections. */
 void ib_open_send(struct pair *pair, unsigned streams, unsigned by_qp);
 void ib_open_recv(struct pair *pair, unsigned streams, unsigned by_qp);
 struct ib_stream *ib_stream_of(const struct anynet_comm *comm, unsigned index);
@@ -37,16 +38,16 @@ struct ib_stream *ib_stream_of(const struct anynet_comm *comm, unsigned index);
 /* The queue pair that carries that stream's frames. */
 struct ib_qp *ib_qp_of(const struct anynet_comm *comm, unsigned stream);
 
-/* A frame by the queue pair, with `bytes` behind its header. */
+/* A frame over the queue pair, with `bytes` after its header. */
 void ib_bring(struct ib_qp *qp, const struct anynet_wire_frame *header, const void *payload,
 	      size_t bytes);
 
-/* All that is posted is done, and known to be. */
+/* Completes all posted requests, and polls. */
 void ib_complete(struct ib_qp *qp);
 
 void ib_turn(struct anynet_comm *comm);
 
-/* What was posted to any queue pair since ib_note_posted(); the first so many. */
+/* Requests posted to any queue pair since ib_note_posted(); the first ones. */
 #define IB_POSTED_MAX 64
 
 struct ib_posted {

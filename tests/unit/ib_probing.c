@@ -54,7 +54,7 @@ int probing_setup(void **state)
 int probing_setup_on_lo(void **state)
 {
 	probing_setup(state);
-	snprintf(ib_cfg.socket_ifname, sizeof(ib_cfg.socket_ifname), "lo"); /* is on every host */
+	snprintf(ib_cfg.socket_ifname, sizeof(ib_cfg.socket_ifname), "lo"); /* exists on every host */
 	return 0;
 }
 

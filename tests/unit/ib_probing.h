@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* IB's probe, run on what a script tells the fake libibverbs (tests/fakes/verbs/describe.c) to describe. */
+/* IB's probe on devices that a script describes to the fake libibverbs (tests/fakes/verbs/describe.c). */
 #ifndef TESTS_UNIT_IB_PROBING_H
 #define TESTS_UNIT_IB_PROBING_H
 
@@ -8,19 +8,19 @@
 #include "fakes/verbs/fake_verbs.h"
 
 extern struct anynet_config ib_cfg;
-extern struct anynet_probe ib_probed; /* by the newest run */
+extern struct anynet_probe ib_probed; /* of the newest run */
 
-/* Open the fake and hold it: its counters are still there when the probe has let go of it. False = it
- * cannot be, with the reason on stderr. Before all else. */
+/* Opens the fake and keeps it open: its counters remain when the probe has closed it. False = it cannot be opened, with
+ * the reason on stderr. To be called first. */
 bool probing_hold(const char *file);
 
 struct fake_verbs_counts probing_counts(void);
 
-/* cmocka's setup: the fake, and defaults otherwise. The second has TCP look at lo only. */
+/* Setup functions for cmocka: the fake, and defaults otherwise. The second makes TCP use lo only. */
 int probing_setup(void **state);
 int probing_setup_on_lo(void **state);
 
-/* Probe. Nothing stays open. */
+/* Probes. Nothing stays open. */
 void probing_run(const char *script);
 
 /* The reason contains `part`. */

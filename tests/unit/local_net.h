@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The message layer on one made-up device "lo", with settings small enough to meet their limits. */
+/* The message layer on one artificial device "lo", with settings so small that their limits are reached. */
 #ifndef TESTS_UNIT_LOCAL_NET_H
 #define TESTS_UNIT_LOCAL_NET_H
 
@@ -12,11 +12,11 @@
 extern struct anynet_config local_cfg;
 extern struct anynet_device local_dev;
 
-/* Settings and device back to their initial values; anynet_net_start with them. */
+/* Resets settings and device; then anynet_net_start. */
 void local_net_start(void);
 
-/* Give `comm` its stream `index` over one end of a socket pair, with a queue pair beside it or NULL. Returns the other
- * end, non-blocking. */
+/* Gives `comm` its stream `index` over one end of a socket pair, with a queue pair or NULL. Returns the other end,
+ * non-blocking. */
 int local_stream(struct anynet_comm *comm, unsigned index);
 int local_stream_by(struct anynet_comm *comm, unsigned index, struct ib_qp *link);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables of interfaces for tests, written as they are told: "eth0 is a NIC with 10.0.0.2/24". */
+/* Tables of interfaces for tests, in short form: "eth0 is a NIC with 10.0.0.2/24". */
 #ifndef TESTS_UNIT_NETIF_TABLE_H
 #define TESTS_UNIT_NETIF_TABLE_H
 
@@ -10,9 +10,9 @@
 /* A loopback interface with 127.0.0.1 and ::1, and nothing else. */
 void table_start(struct netif_table *table);
 
-/* Append an interface that is up and running. kind "" = a NIC; "loopback" = one more of those.
- * Addresses are separated by blanks and may have a prefix; a "~" before one makes it a fading
- * one. NULL or "" = none. Returned pointers are good until the next table_start. */
+/* Appends an interface that is up and running. kind "" = a NIC; "loopback" = another loopback interface. Addresses are
+ * separated by blanks and may have a prefix; a "~" before one makes it a deprecated one. NULL or "" = none. Returned
+ * pointers are valid until the next table_start. */
 struct netif_link *table_add(struct netif_table *table, const char *name, const char *kind,
 			     const char *addresses);
 

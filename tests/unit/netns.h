@@ -7,11 +7,11 @@
 
 #define SKIP_EXIT 77
 
-/* Enter a new namespace whose lo is down and that has nothing else. Exits with 77 and a line that
- * says why if this process may not have one. */
+/* Enters a new namespace with nothing but lo, which is down. Exits with 77 and the reason if this process may not
+ * create one. */
 void netns_enter(void);
 
-/* Run "ip <arguments>"; false if it failed, which it tells on stderr unless `quiet`. */
+/* Runs "ip <arguments>"; false if it failed, with the reason on stderr unless `quiet`. */
 bool netns_ip(bool quiet, const char *arguments);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control of the fake libibverbs (describe.c tells the language). A test opens the library as the
- * plugin does, by its path, so it gets these by dlsym. They are about this process; other processes
- * that share a wire are reached by fake_verbs_tell.
+ * Control of the fake libibverbs (describe.c describes the language). A test opens the library as the plugin does, by
+ * its path, so it gets these by dlsym. They apply to this process; fake_verbs_tell reaches other processes on the same
+ * wire.
  */
 #ifndef FAKE_VERBS_H
 #define FAKE_VERBS_H
@@ -23,24 +23,24 @@ struct fake_verbs_counts {
 	uint64_t transmissions, retransmissions, lost, rnr;
 	uint64_t registrations, events, cm_connections;
 	uint64_t qps_made;
-	uint64_t reads_at_once;                  /* of one queue pair, the most */
+	uint64_t reads_at_once;                  /* maximum of one queue pair */
 	uint64_t direct;                         /* registrations for a Data Direct engine */
-	uint64_t ragged;                         /* registrations that are not of whole pages */
-	uint64_t gid_reads;                      /* GIDs that were asked for one by one */
+	uint64_t ragged;                         /* registrations not of whole pages */
+	uint64_t gid_reads;                      /* GIDs queried one by one */
 	uint64_t orphans;                        /* deregistered after their memory was unmapped */
-	uint64_t bytes_sent[FAKE_VERBS_DEVICES]; /* asked for, by device as described */
+	uint64_t bytes_sent[FAKE_VERBS_DEVICES]; /* queried, by device as described */
 };
 
-/* Obeys some lines of the language. 0, or -EINVAL with the reason on stderr. */
+/* Executes some lines of the language. 0, or -EINVAL with the reason on stderr. */
 int fake_verbs_script(const char *text);
 
-/* Forgets the faults that are left and sets the second group of counts to 0. */
+/* Removes the remaining faults and sets the second group of counts to 0. */
 void fake_verbs_reset(void);
 
 void fake_verbs_counts(struct fake_verbs_counts *counts);
 
-/* The script goes to the process `pid` on the wire that `directory` is, or with 0 to all of them but
- * this one. Returns how many have obeyed it, or a negative errno. */
+/* Sends the script to the process `pid` on the wire of that directory, or with 0 to all except this one. Returns how
+ * many have executed it, or a negative errno. */
 int fake_verbs_tell(const char *directory, int pid, const char *text);
 
 /* The counts of another process. 0 or a negative errno. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The time that deadlines go by (net.c). clock_gettime() of this program is the test's. */
+/* The time used for deadlines (net.c). clock_gettime() of this program is the test's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 
 #include "transports/base/os.h"
 
-#define PAUSE_MS 1000 /* as much of a pause counts */
+#define PAUSE_MS 1000 /* a longer pause counts as this */
 
 static uint64_t clock_ms = 5000000;
 
@@ -39,7 +39,7 @@ static void test_it_goes_as_the_clock_does(void **state)
 	assert_int_equal(after(PAUSE_MS), start + 1000 + PAUSE_MS);
 }
 
-/* The process was stopped, or the machine slept: its deadlines are not over. */
+/* The process was stopped, or the machine slept: its deadlines have not passed. */
 static void test_a_pause_counts_for_a_second(void **state)
 {
 	uint64_t start = after(0);

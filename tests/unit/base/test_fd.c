@@ -22,7 +22,7 @@
 
 #define PATIENCE_MS 20000
 
-/* A child that lives on as a worker does; once it runs, it has been through the handler. */
+/* A child that stays, like a worker; once it runs, the fork handler has run. */
 static pid_t fork_worker(void)
 {
 	int ready[2];
@@ -81,13 +81,13 @@ static void test_what_is_closed_is_not_open(void **state)
 	int closed = ends[0];
 	fd_close(&ends[0]);
 	assert_int_equal(ends[0], -1);
-	assert_int_equal(dup2(ends[1], closed), closed); /* somebody else's now */
+	assert_int_equal(dup2(ends[1], closed), closed); /* belongs to another owner now */
 	fd_close(&ends[0]);
 	assert_int_equal(close(closed), 0);
 	close(ends[1]);
 }
 
-/* Closing alone is enough: the child has no copy. */
+/* Closing is enough: the child has no copy. */
 static void test_a_connection_ends_though_a_child_lives(void **state)
 {
 	int ends[2];
@@ -100,7 +100,7 @@ static void test_a_connection_ends_though_a_child_lives(void **state)
 	end_worker(worker);
 }
 
-/* … and shutting down is, where one has: it was made by clone, or in the middle of a system call. */
+/* … and shutting down is, if it has one: it was made by clone, or during a system call. */
 static void test_a_connection_ends_though_a_copy_lives(void **state)
 {
 	int ends[2], copy;
@@ -129,7 +129,7 @@ static void test_an_epoll_set_forgets_what_was_hung_up(void **state)
 	close(epfd);
 }
 
-/* What of ours goes on in the child by mistake reaches nothing, the child's own files least of all. */
+/* Code of the plugin that still runs in the child affects nothing, and above all not the child's own files. */
 static void test_a_child_keeps_the_numbers_and_nothing_else(void **state)
 {
 	int ends[2], status;
@@ -146,12 +146,12 @@ static void test_a_child_keeps_the_numbers_and_nothing_else(void **state)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	assert_int_equal(fd_forks(), forks);
-	assert_int_equal(send(ends[0], "x", 1, 0), 1); /* the parent's is as it was */
+	assert_int_equal(send(ends[0], "x", 1, 0), 1); /* the parent's is unchanged */
 	fd_close(&ends[0]);
 	close(ends[1]);
 }
 
-/* A number that was ours is somebody else's by the time of the fork. */
+/* A descriptor number of the plugin that was reused before the fork. */
 static void test_a_child_keeps_what_was_ours_before(void **state)
 {
 	int ends[2], status, theirs;
@@ -176,7 +176,7 @@ static void test_a_child_keeps_what_was_ours_before(void **state)
 	close(theirs);
 }
 
-/* Where a program has closed its standard input. */
+/* A program that has closed its standard input. */
 static void test_0_is_a_descriptor(void **state)
 {
 	int input = dup(0), ends[2], fd;

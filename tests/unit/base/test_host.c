@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the host may be like: names of every length, a kernel that refuses. */
+/* Properties of hosts: names of any length, a kernel that refuses calls. */
 #include <errno.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -19,14 +19,14 @@
 #include "unit/environment.h"
 #include "unit/local_net.h"
 
-#define NAME_MAX_BYTES 64 /* Linux's; 63 of them are told */
+#define NAME_MAX_BYTES 64 /* Linux's limit; 63 of them are used */
 
 static bool refuses;
 
 ssize_t __real_getrandom(void *data, size_t bytes, unsigned flags);
 ssize_t __wrap_getrandom(void *data, size_t bytes, unsigned flags);
 
-/* By the linker in place of the C library's: as a seccomp filter has it. */
+/* Replaces the C library's function by the linker: the call fails as under a seccomp filter. */
 ssize_t __wrap_getrandom(void *data, size_t bytes, unsigned flags)
 {
 	if (!refuses)
@@ -69,7 +69,7 @@ static void test_names_of_every_length_are_told(void **state)
 	}
 }
 
-/* No token, no handle: one that is all zeroes is known to everybody. */
+/* Without a token there is no handle: a token of zeros would be known to all. */
 static void test_without_random_numbers_nothing_is_connected(void **state)
 {
 	uint8_t handle[ANYNET_HANDLE_BYTES], told[ANYNET_HANDLE_BYTES];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts that are made without libc, against libc's (libc_text.h). */
+/* Texts made without libc, compared with libc's (libc_text.h). */
 #include <errno.h>
 #include <locale.h>
 #include <setjmp.h>
@@ -43,12 +43,12 @@ static void test_the_ends_of_a_day(void **state)
 	as_libc_has_it(20001 * DAY_MS - 1);
 }
 
-/* With the environment and the locale of a program that speaks another language. */
+/* With the environment and the locale of a program in another language. */
 static void test_errors_are_in_english(void **state)
 {
 	(void)state;
 	setenv("LANGUAGE", "de", 1);
-	setlocale(LC_ALL, "de_DE.UTF-8"); /* if it is there */
+	setlocale(LC_ALL, "de_DE.UTF-8"); /* if it is installed */
 	assert_string_equal(error_text(ECONNRESET), "Connection reset by peer");
 	assert_string_equal(error_text(0), "Success");
 	assert_string_equal(error_text(12345), "Unknown error 12345");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that NICs get: whole pages, empty, of nobody else, and gone when they are freed. */
+/* Memory for NICs: whole pages, zeroed, not shared, and unmapped when freed. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -56,7 +56,7 @@ static void test_whole_pages_are_ours(void **state)
 	pinned_free(NULL, 1);
 }
 
-/* What lies in a page of the heap is somebody's: nothing of it may be in a page of ours. */
+/* A page of the heap is shared: none of it may be in such a page. */
 static void test_the_ring_shares_no_page(void **state)
 {
 	struct replay_ring ring = { 0 };

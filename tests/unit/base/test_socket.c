@@ -23,7 +23,7 @@
 
 static int port_min; /* of the range */
 
-/* An address of this process's own, so that all its ports are free. */
+/* An address used by this process only, so that all its ports are free. */
 static struct sockaddr_storage own_addr(void)
 {
 	struct sockaddr_storage addr = { .ss_family = AF_INET };
@@ -40,7 +40,7 @@ static void close_all(const int *fds, int count)
 		close(fds[i]);
 }
 
-/* Nobody else uses a port of it: what listens on all addresses would be in the way. */
+/* No other process uses a port of it: listeners on all addresses would be in the way. */
 static bool is_free_range(int first)
 {
 	struct sockaddr_storage addr = own_addr();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which NICs a comm of a device uses, and how many streams it wants (net.c): of NICs and of fused devices. */
+/* The NICs that a comm of a device uses, and the number of streams (net.c): for NICs and fused devices. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 static struct anynet_device nics[NICS], fused;
 
-/* `count` NICs of 25 Gb/s; of IB devices with the host's lo standing by. */
+/* `count` NICs of 25 Gb/s; for IB devices, with the host's lo as standby. */
 static void start(enum anynet_link link, int count)
 {
 	struct anynet_probe probe = { .device_count = 0 };
@@ -41,10 +41,10 @@ static void start(enum anynet_link link, int count)
 		ib_standby_number(count);
 	}
 	anynet_net_start(&local_cfg, nics, count);
-	anynet_net.gpu_count = 0; /* this host's */
+	anynet_net.gpu_count = 0; /* of this host */
 }
 
-/* The device of these NICs: "21" is of nic2 and nic1. */
+/* The device of these NICs: "21" = nic2 and nic1. */
 static const struct anynet_device *fuse(const char *members)
 {
 	fused = nics[members[0] - '0'];
@@ -57,7 +57,7 @@ static const struct anynet_device *fuse(const char *members)
 	return &fused;
 }
 
-/* The set as digits, "s" for one that stands by. */
+/* The set as digits, "s" for a standby. */
 static const char *set_of(const struct anynet_device *dev, int max)
 {
 	static char text[16];
@@ -84,7 +84,7 @@ static void test_of_an_ib_device_its_ports_come_first(void **state)
 	assert_string_equal(set_of(fuse("98"), 8), "980123s");
 	assert_string_equal(set_of(fuse("01234567"), 8), "01234567");
 	assert_string_equal(set_of(fuse("0123456"), 8), "0123456s");
-	/* Who stands by with a port's own address is no other way. */
+	/* A standby with the address of a port is not another path. */
 	((struct sockaddr_in *)&nics[3].addr)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	assert_string_equal(set_of(&nics[0], 8), "012345");
 }
@@ -102,7 +102,7 @@ static void test_of_an_ib_device_all_ports_want_streams(void **state)
 	assert_int_equal(nic_streams_wanted(fuse("12345678")), ANYNET_STREAMS_MAX);
 }
 
-/* What NCCL adds up is what a comm uses anyway; each NIC's streams are by its own speed. */
+/* Fusing devices does not change the NICs of a comm; each NIC has streams according to its speed. */
 static void test_a_tcp_device_is_striped_from_its_members_on(void **state)
 {
 	(void)state;
@@ -116,12 +116,12 @@ static void test_a_tcp_device_is_striped_from_its_members_on(void **state)
 	assert_string_equal(set_of(fuse("31"), 2), "31");
 }
 
-/* Where NCCL itself spreads over the NICs, one is enough for a comm; the others are ways round. */
+/* If NCCL itself spreads over the NICs, one is enough for a comm; the others are for recovery. */
 static void test_a_nic_for_each_gpu_is_enough(void **state)
 {
 	(void)state;
 	start(ANYNET_LINK_TCP, 8);
-	anynet_net.gpu_count = 0; /* not known */
+	anynet_net.gpu_count = 0; /* unknown */
 	assert_int_equal(nic_spread(&nics[2], 8), 8);
 	anynet_net.gpu_count = 9;
 	assert_int_equal(nic_spread(&nics[2], 8), 8);
@@ -132,12 +132,12 @@ static void test_a_nic_for_each_gpu_is_enough(void **state)
 	local_cfg.stripe = ANYNET_SWITCH_ON;
 	assert_int_equal(nic_spread(&nics[2], 8), 8);
 	local_cfg.stripe = ANYNET_SWITCH_AUTO;
-	nics[7].speed_mbps = 10000; /* management */
+	nics[7].speed_mbps = 10000; /* a management NIC */
 	assert_int_equal(nic_spread(&nics[2], 7), 7);
 	assert_int_equal(nic_spread(&nics[7], 1), 1);
 }
 
-/* Eight in all, unless the user wants more. */
+/* Eight in total, unless a setting asks for more. */
 static void test_connections_are_bounded_over_all_nics(void **state)
 {
 	(void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Links that go and come, as the kernel tells, in a namespace with NICs of the test's own; and what a
- * comm makes of it. */
+/* Links that go down and come up, as reported by the kernel, in a namespace with NICs of the test; and the reaction of
+ * a comm. */
 #include <fcntl.h>
 #include <net/if.h>
 #include <poll.h>
@@ -23,10 +23,10 @@
 #include "unit/pair.h"
 
 enum {
-	A0, /* one end of a cable whose other end is a1 */
-	B0, /* nothing to do with it */
+	A0, /* one end of a cable to a1 */
+	B0, /* unrelated */
 	DEVICES,
-	C0 = DEVICES, /* a NIC that is not used */
+	C0 = DEVICES, /* an unused NIC */
 };
 
 static struct anynet_device devices[DEVICES + 1];
@@ -48,7 +48,7 @@ static void wait_running(const char *name)
 		deadline_turn(&deadline);
 }
 
-/* Take in events until the NIC is as it is to be. Returns whether some event was news. */
+/* Reads events until the NIC has that state. Returns whether an event changed anything. */
 static bool wait_down(int device, bool down)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a link event");
@@ -64,7 +64,7 @@ static bool wait_down(int device, bool down)
 	return news;
 }
 
-/* What there was to be told has been read: an event behind it has come. */
+/* All earlier events have been read: a later one has arrived. */
 static void read_all(void)
 {
 	struct pollfd ready = { .fd = fd, .events = POLLIN };
@@ -153,7 +153,7 @@ static void test_other_events_are_no_news(void **state)
 	ip("link set a0 mtu 1400");
 	assert_int_equal(poll(&ready, 1, TEST_PATIENCE_MS), 1);
 	assert_false(carrier_events_read());
-	ip("link set c0 up"); /* none of ours */
+	ip("link set c0 up"); /* not one of the devices */
 	assert_int_equal(poll(&ready, 1, TEST_PATIENCE_MS), 1);
 	assert_false(carrier_events_read());
 	assert_false(carrier_is_down(&devices[A0]));
@@ -185,7 +185,7 @@ static void test_closing_forgets(void **state)
 	assert_true(wait_down(B0, true));
 }
 
-/* Its descriptor is another one's by then. */
+/* Its descriptor has been reused. */
 static void test_closing_twice_closes_once(void **state)
 {
 	(void)state;
@@ -200,7 +200,7 @@ static void set_room(int bytes)
 	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)), 0);
 }
 
-/* Events come faster than they are read, and some are thrown away. */
+/* Events come faster than they are read, and some are lost. */
 static void overrun(const char *lost)
 {
 	set_room(1);
@@ -215,13 +215,13 @@ static void test_after_an_overrun_the_next_event_puts_it_right(void **state)
 	read_all();
 	overrun("link set a0 down");
 	assert_false(carrier_events_read());
-	assert_false(carrier_is_down(&devices[A0])); /* else this test shows nothing */
-	set_room(1 << 16); /* the kernel may have more to tell at the same time */
+	assert_false(carrier_is_down(&devices[A0])); /* otherwise this test shows nothing */
+	set_room(1 << 16); /* the kernel may report more at the same time */
 	ip("link set a0 mtu 1400");
 	assert_true(wait_down(A0, true));
 }
 
-/* That a NIC is down may not be true any more, and no further event may come. */
+/* A NIC that counts as down may be up again, and no further event may come. */
 static void test_an_overrun_makes_it_forget_which_nics_are_down(void **state)
 {
 	(void)state;
@@ -233,7 +233,7 @@ static void test_an_overrun_makes_it_forget_which_nics_are_down(void **state)
 	assert_false(carrier_is_down(&devices[A0]));
 }
 
-/* --- what a comm makes of it --- */
+/* --- the reaction of a comm --- */
 
 static struct pair pair;
 
@@ -267,7 +267,7 @@ static void test_a_receiver_tells_the_sender_over_another_nic(void **state)
 	assert_int_equal(frame.type, ANYNET_FRAME_SUSPECT);
 	assert_int_equal(frame.slot, 0);
 	assert_false(frame_get(pair.fds[1], &frame, NULL, 0));
-	/* Its connection is not touched: what has come may be read. */
+	/* Its connection is not touched: received data may still be read. */
 	assert_true(comm->streams[0]->fd >= 0);
 	ip("link set a0 up");
 	wait_down(A0, false);
@@ -302,7 +302,7 @@ static void test_a_sender_uses_its_other_nic(void **state)
 	pair_close(&pair);
 }
 
-/* One between addresses of this host, say. It would be closed and made again for as long as that lasts. */
+/* For example one between addresses of this host. Otherwise it would be closed and reconnected again and again. */
 static void test_a_connection_made_without_the_link_is_left_alone(void **state)
 {
 	struct anynet_stream *stream;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GIDs: reading a port's table in one call or entry by entry, and what a GID says. */
+/* GIDs: reading a port's table in one call or entry by entry, and the information in a GID. */
 #include <errno.h>
 #include <limits.h>
 #include <net/if.h>
@@ -51,7 +51,7 @@ static ssize_t query_gid_table(struct ibv_context *ctx, struct ibv_gid_entry *ou
 		return -table_error;
 	if (count > UINT16_MAX / entry_bytes) /* as libibverbs does, without asking the kernel */
 		return -EINVAL;
-	/* the kernel refuses what is too small */
+	/* the kernel refuses a buffer that is too small */
 	assert_true(count >= (size_t)entry_count);
 	memcpy(out, entries, sizeof(*out) * (size_t)entry_count);
 	return entry_count;
@@ -76,7 +76,7 @@ static void make_entry(uint32_t number, uint32_t index, const char *addr, uint32
 	assert_int_equal(inet_pton(AF_INET6, addr, entry->gid.raw), 1);
 }
 
-/* …/gid_attrs/<what>/<index> holds `text`. */
+/* …/gid_attrs/<what>/<index> contains `text`. */
 static void make_attr(const char *what, int index, const char *text)
 {
 	char path[PATH_MAX];
@@ -120,7 +120,7 @@ static void test_a_new_library_tells_all_in_one_call(void **state)
 	assert_int_equal(queries, 0);
 }
 
-/* Verbs take a GID's index in 8 bits: entry 256 would be entry 0, another address. */
+/* Verbs have 8 bits for a GID's index: entry 256 would be entry 0, another address. */
 static void test_gids_that_no_queue_pair_can_name_are_left_out(void **state)
 {
 	const int length = attr.gid_tbl_len;
@@ -167,7 +167,7 @@ static void test_a_kernel_that_does_not_answer_is_asked_entry_by_entry(void **st
 	table_error = EOPNOTSUPP;
 	assert_int_equal(gid_table_read(&port, &attr, tree_root(), &table), 0);
 	assert_int_equal(table.count, 1);
-	expect_gid(0, 7, "10.0.0.1", IBV_GID_TYPE_ROCE_V1, 0); /* it says nothing of version 2 */
+	expect_gid(0, 7, "10.0.0.1", IBV_GID_TYPE_ROCE_V1, 0); /* version 2 is not mentioned */
 }
 
 static void test_infiniband_has_gids_of_its_own_type(void **state)

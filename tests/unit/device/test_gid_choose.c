@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of a port's GIDs is used, for which of the peer's. */
+/* The choice of a port's GID for a GID of the peer. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -56,7 +56,7 @@ static void add_peer(int index, const char *addr, enum ibv_gid_type type)
 	peers[wish.peer_count++] = gid_of(index, addr, type);
 }
 
-/* The table that Linux makes for an interface with one IPv4 address. */
+/* Linux's table for an interface with one IPv4 address. */
 static void add_usual(const char *mapped)
 {
 	add_own(0, "fe80::1", IBV_GID_TYPE_ROCE_V1);
@@ -117,7 +117,7 @@ static void test_the_family_is_a_wish(void **state)
 {
 	(void)state;
 	add_own(1, "fd00::1", IBV_GID_TYPE_ROCE_V2);
-	expect(1, -1); /* NCCL would take the link-local one */
+	expect(1, -1); /* NCCL would choose the link-local one */
 	add_own(3, "::ffff:10.0.0.1", IBV_GID_TYPE_ROCE_V2);
 	expect(3, -1);
 	cfg.ib_addr_family = AF_INET6;
@@ -158,7 +158,7 @@ static void test_a_range_is_a_filter(void **state)
 	expect_error(-EADDRNOTAVAIL, "none of its 3 GIDs is in NCCL_IB_ADDR_RANGE=172.16.0.0/12");
 }
 
-/* Nothing tells whether the peer is on the same wire: the queue pair has to prove it. */
+/* Whether the peer is on the same link is unknown: the queue pair has to prove it. */
 static void test_link_local_where_there_is_no_other(void **state)
 {
 	(void)state;
@@ -170,7 +170,7 @@ static void test_link_local_where_there_is_no_other(void **state)
 	add_peer(7, "fe80::7", IBV_GID_TYPE_ROCE_V2);
 	expect(1, 7);
 	add_own(2, "fd00::1",
-		IBV_GID_TYPE_ROCE_V1); /* not the wanted version, but more than a wire */
+		IBV_GID_TYPE_ROCE_V1); /* not the preferred version, but routable */
 	expect(1, 7);
 	add_peer(8, "fd00::8", IBV_GID_TYPE_ROCE_V1);
 	expect(2, 8);
@@ -193,7 +193,7 @@ static void test_the_peers_network_decides(void **state)
 	expect(3, 8);
 }
 
-/* Where they differ in one byte the bits count. */
+/* If they differ in one byte, the bits count. */
 static void test_the_peers_network_may_end_within_a_byte(void **state)
 {
 	(void)state;
@@ -249,7 +249,7 @@ static void test_a_route_counts_more_than_family_and_network(void **state)
 	wish.routes = route_to_ipv6_only;
 	expect(2, 2);
 	own_count = 1;
-	expect(1, 1); /* without a route is better than not at all */
+	expect(1, 1); /* one without a route is better than none */
 }
 
 static void test_both_sides_choose_the_same_pair(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is said of GPU memory, from a sysfs of our own making and a device that answers as told. */
+/* Reports about GPU memory, with a sysfs made by the test and a device with given answers. */
 #include <errno.h>
 #include <limits.h>
 #include <setjmp.h>
@@ -18,7 +18,7 @@
 #include "transports/device/gpu_memory.h"
 #include "unit/sysfs_tree.h"
 
-/* A module, or what one has registered, with its version. */
+/* A module, or an entry registered by one, with its version. */
 static void make_version(const char *path, const char *version)
 {
 	char file[PATH_MAX];
@@ -156,7 +156,7 @@ static int dealloc_pd(struct ibv_pd *pd)
 	return 0;
 }
 
-/* What is set counts, and not what is loaded. */
+/* A setting overrides the loaded modules. */
 static void test_peer_memory_may_be_said_to_be_there_or_not(void **state)
 {
 	struct anynet_config cfg = { .ib_peer_memory = ANYNET_SWITCH_AUTO };

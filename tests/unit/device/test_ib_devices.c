@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How verbs ports look to NCCL: order, names, PCI paths and port numbers. */
+/* Verbs ports as NCCL sees them: order, names, PCI paths and port numbers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,7 +69,7 @@ static void expect_device(int i, const char *name, const char *pci, int port)
 	assert_int_equal(dev.port, port);
 }
 
-/* As in NCCL's own IB: a device of its own, at its own place, though its ports are the plain one's. */
+/* As in NCCL's own IB: a separate device at its own PCI address, although its ports are those of the plain one. */
 static void test_a_data_direct_engine_is_another_device(void **state)
 {
 	(void)state;

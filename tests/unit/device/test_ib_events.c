@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a device tells by itself: ports, queue pairs and the device that fail; and the chores of a thread. */
+/* Asynchronous events of a device: ports, queue pairs and devices that fail; and chores of a thread. */
 #include <errno.h>
 #include <semaphore.h>
 #include <setjmp.h>
@@ -15,10 +15,10 @@
 #include "unit/ib_ends.h"
 
 #define OTHER_PORT 2
-#define HELD_S     5 /* a background thread that waits for a chore gets on after this, and the test fails */
+#define HELD_S     5 /* after this a background thread that waits for a chore continues, and the test fails */
 
 static struct ib_nic *nic;
-static struct verbs stub, verbs; /* the stub's, and with what the test sees */
+static struct verbs stub, verbs; /* those of the stub, observed by the test */
 static unsigned acknowledged;
 static sem_t begun, may_end;
 static _Atomic unsigned destroyed;
@@ -59,14 +59,14 @@ static void test_a_port_is_down_until_it_is_up(void **state)
 	assert_true(carrier_port_is_down(&local_dev));
 	assert_false(ib_events_stale());
 	stub_port_event(1, IBV_EVENT_PORT_ACTIVE);
-	assert_false(ib_events_read()); /* the port is asked, by and by */
+	assert_false(ib_events_read()); /* the port is queried after a delay */
 	assert_true(ib_events_stale());
 	assert_true(ib_events_settle());
 	assert_false(carrier_port_is_down(&local_dev));
 	assert_false(ib_events_stale());
 }
 
-/* The port goes down after it has been read, and before that counts. */
+/* The port goes down after it was queried, and before the result counts. */
 static int query_port_that_fails(struct ibv_context *context, uint8_t port,
 				 struct ibv_port_attr *attr)
 {
@@ -140,7 +140,7 @@ static void test_a_queue_pair_fails_alone(void **state)
 	ib_qp_free(works);
 }
 
-/* Whoever destroys what an event is about waits for that. */
+/* A destroy call waits for events about the object. */
 static void test_every_event_is_acknowledged(void **state)
 {
 	struct ib_qp *qp = ib_connector(true);
@@ -190,7 +190,7 @@ static void test_the_background_thread_goes_on_while_queue_pairs_are_destroyed(v
 	}
 }
 
-/* Last: the device does not come back. */
+/* Last, because the device does not come back. */
 static void test_with_a_device_all_of_its_queue_pairs_fail(void **state)
 {
 	struct ib_qp *qp = ib_connector(true);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening the ports that the probe has offered, on the fake libibverbs: once, by name, and with what
- * changes about a port read again.
- * Usage: test_ib_nic FAKE_LIBRARY
+ * Opening ports that the probe has offered, on the fake libibverbs: once, by name, and with the changing attributes of
+ * a port read again. Usage: test_ib_nic FAKE_LIBRARY
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -27,7 +26,7 @@
 #include "unit/environment.h"
 
 #define HELD_S \
-	2 /* a background thread that waits for a driver gets on after this, and the test fails */
+	2 /* after this a background thread that waits for a driver continues, and the test fails */
 
 #define ETH_UP   "; port gid=3,127.0.0.1,v2,lo"
 #define ETH_DOWN "; port state=down gid=3,127.0.0.1,v2,lo"
@@ -192,14 +191,14 @@ static void test_refreshing_tells_what_became_of_the_port(void **state)
 	order("set h:1 state=active gid=3,none");
 	assert_int_equal(ib_nic_refresh(nic), -EADDRNOTAVAIL);
 	assert_int_equal(ib_nic_choose_gid(nic, NULL, &own, why, sizeof(why)), -EADDRNOTAVAIL);
-	/* after a flap the GID may have another place */
+	/* after a flap the GID may have another index */
 	order("set h:1 gid=9,127.0.0.1,v2,lo");
 	assert_int_equal(ib_nic_refresh(nic), 0);
 	assert_int_equal(ib_nic_choose_gid(nic, NULL, &own, why, sizeof(why)), 0);
 	assert_int_equal(own.index, 9);
 	order("set h:1 query=5");
 	assert_int_equal(ib_nic_refresh(nic), -EIO);
-	assert_int_equal(ib_nic_attr(nic).state, IBV_PORT_ACTIVE); /* as last known */
+	assert_int_equal(ib_nic_attr(nic).state, IBV_PORT_ACTIVE); /* last known values */
 }
 
 static void test_a_gid_is_chosen_for_a_peer(void **state)
@@ -243,10 +242,10 @@ static void test_threads_get_the_same_nic(void **state)
 	assert_non_null(nics[0]);
 }
 
-/* --- while a driver takes its time to open a device --- */
+/* --- while a driver is slow to open a device --- */
 
 static bool watched,
-	went_on; /* once: another thread looks at the ports meanwhile; that did not wait */
+	went_on; /* once: another thread queries the ports meanwhile; it did not wait */
 
 static void *look_at_ports(void *arg)
 {
@@ -283,7 +282,7 @@ static void test_the_background_thread_goes_on_while_a_device_is_opened(void **s
 	assert_true(went_on);
 }
 
-/* A process for each test: NICs stay open, and the fake describes other devices only when none is. */
+/* A process for each test: NICs stay open, and the fake changes its devices only when none is open. */
 static int run_apart(const struct CMUnitTest *test)
 {
 	const struct CMUnitTest tests[] = { *test };
@@ -316,7 +315,7 @@ int main(int argc, char **argv)
 	int failed = 0;
 
 	fake_file = argv[1];
-	fake = dlopen(fake_file, RTLD_NOW | RTLD_LOCAL); /* held for its counters */
+	fake = dlopen(fake_file, RTLD_NOW | RTLD_LOCAL); /* kept open for its counters */
 	if (!fake) {
 		fprintf(stderr, "%s\n", dlerror());
 		return 1;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * IB's probe where IB is offered, on the fake libibverbs: ports that prove themselves become devices,
- * those that do not say at which step, and TCP stands by.
- * Usage: test_ib_offer FAKE_LIBRARY
+ * IB's probe with usable ports, on the fake libibverbs: ports that pass the test become devices, others report the step
+ * that failed, and TCP is standby. Usage: test_ib_offer FAKE_LIBRARY
  */
 #include <endian.h>
 #include <net/if.h>
@@ -89,7 +88,8 @@ static void test_infiniband_ports_of_one_card(void **state)
 	assert_string_equal(ib_probed.devices[0].name, "mlx4_0:1");
 	assert_string_equal(ib_probed.devices[1].name, "mlx4_0:2");
 	assert_string_equal(ib_probed.devices[2].name, "mlx5_1");
-	assert_int_equal(ib_probed.devices[0].guid, htobe64(0x02fa4e0000000000u)); /* without a system image the node's own */
+	/* without a system image GUID that of the node */
+	assert_int_equal(ib_probed.devices[0].guid, htobe64(0x02fa4e0000000000u));
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(ib_probed.devices[i].index, i);
 		assert_string_equal(ib_probed.devices[i].ifname, "lo"); /* of the first standby */
@@ -133,7 +133,7 @@ static void test_every_step_of_the_proof_has_its_words(void **state)
 	}
 }
 
-/* … and is offered all the same: links copy by themselves then. */
+/* … and is offered all the same: queue pairs then copy themselves. */
 static void test_an_adapter_without_inline_data_is_noticed(void **state)
 {
 	static const char *const kinds[] = { "clamp inline=32" ETH_PORT, "no-inline" ETH_PORT,
@@ -182,7 +182,7 @@ static void test_tcp_stands_by_beside_ib_only(void **state)
 	assert_int_equal(count, 1);
 	assert_int_equal(standby[0]->link, ANYNET_LINK_TCP);
 	assert_string_equal(standby[0]->name, "lo");
-	assert_int_equal(standby[0]->index, 2); /* behind those of NCCL */
+	assert_int_equal(standby[0]->index, 2); /* after those of NCCL */
 	expect_verdict("lo", false, "standby: 127.0.0.1");
 	probing_run("device mlx5_0; port layer=ib state=down");
 	ib_standby(&count);
@@ -197,7 +197,7 @@ static void test_an_interface_that_is_not_wanted_gets_no_control_connections(voi
 	probing_run("device mlx5_0" ETH_PORT);
 	if (ib_probed.device_count && strcmp(ib_probed.devices[0].ifname, "lo"))
 		return; /* this host has another interface */
-	/* nothing but lo is left: the setting is given up, with a word */
+	/* only lo is left: the setting is ignored, with a warning */
 	expect_verdict("NCCL_SOCKET_IFNAME", false, "leaves no interface");
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a verbs port's attributes mean (net-api.md §5.4). */
+/* The attributes of a verbs port (net-api.md §5.4). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include "transports/device/ib_port.h"
 #include "unit/sysfs_tree.h"
 
-static uint64_t told; /* by libibverbs, in 100 Mb/s */
+static uint64_t told; /* as libibverbs reports it, in 100 Mb/s */
 static int told_error;
 
 static const char *get_device_name(struct ibv_device *device)
@@ -67,14 +67,14 @@ static void test_what_nobody_knows_yet_is_the_last_that_is_known(void **state)
 	assert_int_equal(speed(128, 128), 200000);
 }
 
-/* Of XDR, 200 Gb/s a lane, active_speed says NDR. */
+/* For XDR, 200 Gb/s a lane, active_speed says NDR. */
 static void test_a_rate_that_lanes_do_not_tell(void **state)
 {
 	(void)state;
 	tree_file("class/infiniband/mlx5_0/ports/2/rate", "800 Gb/sec (4X XDR)\n");
 	assert_int_equal(speed(128, 2), 800000);
 	tree_file("class/infiniband/mlx5_0/ports/2/rate", "2.5 Gb/sec (1X SDR)\n");
-	assert_int_equal(speed(128, 2), 400000); /* what the kernel does not know */
+	assert_int_equal(speed(128, 2), 400000); /* unknown to the kernel */
 	assert_int_equal(speed(1, 1), 2500);
 	tree_file("class/infiniband/mlx5_0/ports/2/rate", "hello\n");
 	assert_int_equal(speed(128, 2), 400000);
@@ -84,7 +84,7 @@ static void test_libibverbs_is_asked_first(void **state)
 {
 	(void)state;
 	tree_file("class/infiniband/mlx5_0/ports/2/rate", "800 Gb/sec (4X XDR)\n");
-	told = 2000; /* half of two ports, say */
+	told = 2000; /* for example half of two ports */
 	assert_int_equal(speed_by(query_port_speed, 128, 2), 200000);
 	told = 0;
 	assert_int_equal(speed_by(query_port_speed, 128, 2), 800000);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * IB's probe on a libibverbs without hardware (tests/fakes/verbs): every reason for which a port may not
- * be usable has a verdict of its own, and nothing stays open.
- * Usage: test_ib_probe FAKE_LIBRARY FAKE_LIBRARY_THAT_LACKS_FUNCTIONS
+ * IB's probe on a libibverbs without hardware (tests/fakes/verbs): each reason for which a port is unusable has its own
+ * verdict, and nothing stays open. Usage: test_ib_probe FAKE_LIBRARY FAKE_LIBRARY_THAT_LACKS_FUNCTIONS
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +18,7 @@
 
 static const char *lacking_file;
 
-/* Nothing that is found can be offered, no queue pair is made, and no table of GIDs read one by one. */
+/* No port can be offered, no queue pair is made, and no GID table is read entry by entry. */
 static void run_on(const char *script)
 {
 	struct fake_verbs_counts before = probing_counts(), after;
@@ -35,7 +34,7 @@ static void run_on(const char *script)
 	}
 }
 
-/* The verdict number `i` is on `name` and contains `part`. */
+/* Verdict number `i` is about `name` and contains `part`. */
 static void expect_verdict(int i, const char *name, const char *part)
 {
 	assert_true(i < ib_probed.candidate_count);

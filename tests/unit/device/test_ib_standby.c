@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the control connections of an IB device are bound. */
+/* Addresses to which the control connections of an IB device are bound. */
 #include <net/if.h>
 #include <netinet/in.h>
 #include <setjmp.h>

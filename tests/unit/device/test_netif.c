@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which interfaces are chosen, from tables of all kinds of hosts. */
+/* The choice of interfaces, from tables of all kinds of hosts. */
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <netinet/in.h>
@@ -39,7 +39,7 @@ static void set_subnet(const char *subnet)
 	snprintf(cfg.socket_subnet, sizeof(cfg.socket_subnet), "%s", subnet);
 }
 
-/* What is chosen must be exactly this: "eth0 10.0.0.2, eth1 10.0.1.2". */
+/* The chosen interfaces must be exactly these: "eth0 10.0.0.2, eth1 10.0.1.2". */
 static void expect_chosen(const char *expected)
 {
 	char text[1000] = "";
@@ -98,7 +98,7 @@ static void test_kind_counts_and_not_the_name(void **state)
 	table_add(&table, "eth0", "bridge", "172.17.0.1/16");
 	table_add(&table, "docker7", "", "10.0.0.2/24");
 	table_add(&table, "weird", "", "10.0.1.2/24");
-	/* docker7 has no kind: only its name tells */
+	/* docker7 has no kind: only its name shows it */
 	expect_chosen("weird 10.0.1.2");
 	expect_reason("eth0", "preferred to bridge");
 	expect_reason("docker7", "preferred to a virtual interface");

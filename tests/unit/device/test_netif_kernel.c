@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the kernel's own interfaces, in a namespace with one of each kind it lets us make. */
+/* Reading the kernel's interfaces, in a namespace with one of each kind that this kernel can create. */
 #include <net/if.h>
 #include <netinet/in.h>
 #include <setjmp.h>
@@ -22,7 +22,7 @@ static struct netif_table table;
 static struct anynet_config cfg;
 static struct netif_notes notes;
 
-/* Read again; the first link of that name, or NULL. */
+/* Reads them again; returns the first link of that name, or NULL. */
 static const struct netif_link *read_link(const char *name)
 {
 	netif_free(&table);
@@ -34,7 +34,7 @@ static const struct netif_link *read_link(const char *name)
 	return NULL;
 }
 
-/* The kernel notices a carrier a while after the link is up (at most a second, when idle). */
+/* The kernel notices a carrier some time after the link is up (at most a second, when idle). */
 static void wait_running(const char *name)
 {
 	const struct timespec pause = { .tv_nsec = 5 * 1000 * 1000 };
@@ -182,7 +182,7 @@ static bool has_addr(const char *wanted)
 	return false;
 }
 
-/* No socket can be bound to an address that another host may turn out to have. */
+/* No socket can be bound to an address before duplicate address detection. */
 static void test_an_address_that_is_asked_about_is_none_yet(void **state)
 {
 	FILE *asks;
@@ -190,7 +190,7 @@ static void test_an_address_that_is_asked_about_is_none_yet(void **state)
 	(void)state;
 	ip("link add a0 type veth peer name a1");
 	asks = fopen("/proc/sys/net/ipv6/conf/a0/dad_transmits", "we");
-	/* So often, a second each, that it does not end meanwhile. */
+	/* This many probes, one per second: it does not end meanwhile. */
 	if (!asks || fputs("1000\n", asks) < 0 || fclose(asks)) {
 		printf("SKIP no IPv6, or /proc/sys may not be written to\n");
 		skip();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PCI paths and speeds, from a sysfs of our own making. */
+/* PCI paths and speeds, from a sysfs made by the test. */
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -78,7 +78,7 @@ static void test_a_device_without_pci_has_no_path(void **state)
 	make_device("devices/platform/fsl-eth.0", "platform");
 	make_netif("eth0", "devices/platform/fsl-eth.0");
 	expect_pci("net", "eth0", "");
-	/* looks like an address, but is none: NCCL would take it for a PCI device */
+	/* looks like a PCI address, but is none: NCCL would take it for a PCI device */
 	make_device("devices/vmbus/0000:00:04.0", "vmbus");
 	make_netif("eth1", "devices/vmbus/0000:00:04.0");
 	expect_pci("net", "eth1", "");

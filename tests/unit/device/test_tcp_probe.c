@@ -55,7 +55,7 @@ static void expect_devices(const char *expected)
 	assert_string_equal(names, expected);
 }
 
-/* As NCCL's Socket net, which takes interfaces called ib... alone. */
+/* As in NCCL's Socket net, which uses interfaces called ib... alone. */
 static void test_ip_over_infiniband_is_used_alone(void **state)
 {
 	(void)state;
@@ -210,7 +210,7 @@ static void test_settings_that_were_given_up_have_a_verdict(void **state)
 	assert_int_equal(probe.device_count, 1);
 	assert_false(verdict_on("NCCL_SOCKET_IFNAME")->usable);
 	assert_false(verdict_on("NCCL_SOCKET_FAMILY")->usable);
-	assert_null(verdict_on("10.99.0.0/16")); /* not looked at when interfaces are named */
+	assert_null(verdict_on("10.99.0.0/16")); /* not examined when interfaces are named */
 	*cfg.socket_ifname = 0;
 	run("/nowhere");
 	assert_non_null(verdict_on("10.99.0.0/16"));

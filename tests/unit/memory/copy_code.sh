@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The code that copy.h becomes: on aarch64 with a barrier between stores, on x86-64 with none. Usage: copy_code.sh
+# The compiled code of copy.h: on aarch64 with a barrier between stores, on x86-64 with none. Usage: copy_code.sh
 # SOURCE_DIR
 set -u
 cd "${1:?}" || exit 1

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies into receive buffers, with the barrier of machines that reorder stores: it comes before the last word of
- * each line, when all before that has been written and the word has not. */
+/* Copies into receive buffers, with the barrier for machines that reorder stores: it comes before the last word of each
+ * line, after all earlier words were written and before that one is. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static void note_barrier(void);
 #define LINES  8
 #define BYTES  (LINES * COPY_LINE_BYTES)
 #define BLANK  0xee
-#define STARTS 17 /* offsets of source and destination that are tried */
+#define STARTS 17 /* tested offsets of source and destination */
 
 static _Alignas(COPY_LINE_BYTES) uint8_t to[BYTES + STARTS];
 static uint8_t from[BYTES + STARTS];
@@ -70,7 +70,7 @@ static void test_each_last_word_comes_behind_its_line(void **state)
 				check_copy(start, source, bytes);
 }
 
-/* What comes in several pieces, one of which ends where a line's last word begins. */
+/* Data in several pieces, one of which ends where a line's last word begins. */
 static void test_a_piece_may_begin_with_the_last_word(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL's memory on verbs devices, of one port or several, and the flushes of what they have written to it. */
+/* NCCL's memory on verbs devices, with one port or several, and flushes of what they have written to it. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -52,7 +52,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t bytes, int ac
 	return stub->reg_mr(pd, addr, bytes, access);
 }
 
-/* Before the nic registers anything: what does that keeps its functions. */
+/* Before the nic registers anything, because it keeps the functions. */
 static void watch_registrations(struct ib_nic *nic)
 {
 	if (stub)
@@ -151,7 +151,7 @@ static void test_of_two_threads_that_register_the_same_neither_leaks(void **stat
 	assert_int_equal(stub_objects(), before);
 }
 
-/* --- flushes: any registered memory will do --- */
+/* --- flushes: any registered memory is suitable --- */
 
 static uint64_t post_flush(struct ib_nic *nic, struct anynet_mr *mr)
 {
@@ -186,7 +186,7 @@ static void test_a_flush_is_done_when_its_own_read_is(void **state)
 	ib_memory_release(&mr);
 }
 
-/* CUDA does it then; also when the next queue pair is there already, which has not been asked. */
+/* CUDA then flushes; also if the next queue pair exists already, because it was not used. */
 static void test_a_flush_ends_with_its_queue_pair(void **state)
 {
 	struct anynet_mr mr = { .range = { .addr = data, .bytes = sizeof(data) }, .dmabuf.fd = -1 };
@@ -209,7 +209,7 @@ static void test_a_flush_ends_with_its_queue_pair(void **state)
 	ib_memory_release(&mr);
 }
 
-/* It tells of no request any more, not even that it has failed. CUDA does it then. */
+/* It reports no completions any more, not even failed ones. CUDA then flushes. */
 static void test_a_flush_ends_with_its_device(void **state)
 {
 	struct anynet_mr mr = { .range = { .addr = data, .bytes = sizeof(data) }, .dmabuf.fd = -1 };

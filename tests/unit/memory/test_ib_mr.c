@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache of registrations, by one thread: what is registered, shared, given back and said. */
+/* The cache of registrations, in one thread: registering, sharing, deregistering, and logging. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -31,7 +31,7 @@ static char why[ANYNET_REASON_BYTES];
 static bool no_memory;
 static const struct memory_id host;
 
-/* The C library's, for the cache to fail at. */
+/* Replaces the C library's, to make the cache fail. */
 void *reallocarray(void *old, size_t count, size_t bytes)
 {
 	return no_memory ? NULL : realloc(old, count * bytes);
@@ -200,7 +200,7 @@ static void test_other_flags_are_another_registration(void **state)
 	put(local);
 }
 
-/* cudaFree and cudaMalloc may give other memory at the same addresses while the first is still registered. */
+/* cudaFree and cudaMalloc may return other memory at the same addresses while the first is still registered. */
 static void test_other_memory_at_an_address_is_another_registration(void **state)
 {
 	const struct memory_id ids[] = { { 0, 0 }, { 7, 7 }, { 7, 8 }, { 8, 7 }, { 8, 8 } };
@@ -223,7 +223,7 @@ static void test_other_memory_at_an_address_is_another_registration(void **state
 	assert_int_equal(fake.regs, ARRAY_SIZE(ids));
 }
 
-/* Random gets and puts; a linear search tells whether a get must register. */
+/* Random gets and puts; a linear search computes whether a get must register. */
 static void test_no_registration_is_overlooked(void **state)
 {
 	static struct ib_mr *held[96];

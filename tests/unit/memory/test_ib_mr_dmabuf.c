@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registrations of dmabufs, for which files in memory stand in. */
+/* Registrations of dma-bufs, for which memory files stand in. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -89,7 +89,7 @@ static void expect_refused(uintptr_t addr, uint64_t offset, int fd, int ret, con
 	assert_null(mr);
 }
 
-/* What the device was asked for, and give it back. */
+/* Checks the device's arguments, and deregisters. */
 static void expect_put(struct ib_mr *mr, uint64_t offset, size_t bytes, uint64_t iova, int fd)
 {
 	assert_int_equal(fake.last.kind, FAKE_DMABUF);
@@ -110,9 +110,9 @@ static void test_whole_pages_of_a_dmabuf_are_registered(void **state)
 	(void)state;
 	expect_put(get(BASE, 2 * page, 0, fd), 0, 2 * page, BASE, fd);
 	expect_put(get(BASE, page + 1, 3 * page, fd), 3 * page, 2 * page, BASE, fd);
-	/* Both in the same place of a page. */
+	/* Both at the same offset in a page. */
 	expect_put(get(BASE + 24, page, page + 24, fd), page, 2 * page, BASE, fd);
-	/* The page that the address is in: NCCL's way. */
+	/* The page of the address: NCCL's way. */
 	expect_put(get(BASE + 24, page, 0, fd), 0, 2 * page, BASE, fd);
 	expect_put(get(BASE + 24, 1, page, fd), page, page, BASE, fd);
 	close(fd);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache of registrations under several threads, which meet inside the device's functions. */
+/* The cache of registrations used by several threads, which meet inside the device's functions. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -22,7 +22,7 @@
 #define BASE    ((uintptr_t)0x7f0000000000)
 #define THREADS 4
 #define ROUNDS  5000
-#define YIELD   16 /* registrations of a thread from one yield to the next, which may last long */
+#define YIELD   16 /* registrations of a thread between two yields, which may take long */
 #define HELD    6
 
 static size_t page;
@@ -49,7 +49,7 @@ static int teardown(void **state)
 	return left ? -1 : 0;
 }
 
-/* What a thread gets: a number of pages from BASE on. */
+/* Registrations of a thread: a number of pages from BASE on. */
 struct getter {
 	pthread_t thread;
 	size_t pages;
@@ -111,7 +111,7 @@ static void test_the_second_of_two_gives_its_own_back(void **state)
 	assert_int_equal(fake.deregs, 2);
 }
 
-/* A registration of one page stops at the barrier on its way in and on its way out. */
+/* A registration of one page waits at the barrier at its start and at its end. */
 static void hold_one_page(const struct fake_call *call)
 {
 	if (call->bytes == page) {
@@ -155,7 +155,7 @@ static void test_what_is_gone_again_is_not_used(void **state)
 	ib_mr_put(cache, getter.mr);
 }
 
-/* A thread fails, as the limit does not hold the same range twice. */
+/* A thread fails, because the limit does not allow the same range twice. */
 static void test_a_failure_finds_what_another_thread_has_made(void **state)
 {
 	struct getter getter;
@@ -179,7 +179,7 @@ static void test_a_failure_finds_what_another_thread_has_made(void **state)
 
 static struct ib_mr *again;
 
-/* Another registration of what is just being given back; it would wait for ever for a lock. */
+/* Another registration of a range that is being deregistered; it would wait for a lock for ever. */
 static void get_again(void)
 {
 	fake.in_dereg = NULL;
@@ -206,7 +206,7 @@ static void give_way(const struct fake_call *call)
 		sched_yield();
 }
 
-/* Returns what went wrong. */
+/* Returns the error. */
 static const char *get_and_check(unsigned *seed, struct ib_mr **mr)
 {
 	uintptr_t first = BASE + (size_t)rand_r(seed) % 12 * page;
@@ -231,7 +231,7 @@ static void *run_stress(void *arg)
 	for (int round = 0; round < ROUNDS && !wrong; round++) {
 		struct ib_mr **mr = &held[rand_r(&seed) % HELD];
 
-		/* What is held is registered still: its keys are those of the device. */
+		/* Held ranges are still registered: the device knows their keys. */
 		if (*mr &&
 		    ((*mr)->lkey != (*mr)->verbs_mr->lkey || (*mr)->rkey != (*mr)->verbs_mr->rkey))
 			wrong = "a registration that is held was given back";

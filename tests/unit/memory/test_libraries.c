@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Libraries that are opened at run time: which will do. (libibverbs is test_ib_probe.c's.) */
+/* Libraries that are opened at run time: which are accepted. (libibverbs is in test_ib_probe.c.) */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

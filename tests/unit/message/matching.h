@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_matching: what its files share, and its cases, which test_matching.c lists. */
+/* test_matching: shared functions, and the cases that test_matching.c lists. */
 #ifndef TESTS_UNIT_MATCHING_H
 #define TESTS_UNIT_MATCHING_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of several tags, and receives that come late. */
+/* Messages of several tags, and late receives. */
 #include "matching.h"
 
 #include <setjmp.h>
@@ -75,10 +75,10 @@ void test_a_message_before_its_receive_does_not_block_those_behind_it(void **sta
 	assert_string_equal(in[0], "unexpected");
 }
 
-/* A message without bytes is kept as unexpected like others, and no more of them than others: their sender waits then. */
+/* An empty message is kept as unexpected like others, and within the same limit: the sender waits then. */
 void test_empty_messages_set_aside_have_a_bound(void **state)
 {
-	const unsigned most = 1000 + ANYNET_SENDS; /* that there is room for, and on the way */
+	const unsigned most = 1000 + ANYNET_SENDS; /* those with room, and those in flight */
 	struct anynet_request *send = NULL, *waits, *recv;
 	unsigned taken = 0, tries = 0;
 	int got = -1, done;
@@ -87,7 +87,7 @@ void test_empty_messages_set_aside_have_a_bound(void **state)
 	(void)state;
 	pair_open(&pair, 1);
 	((struct recv_comm *)pair.recv)->unexpected.bytes =
-		(64u << 20) - 1000 * 128; /* the rest is taken */
+		(64u << 20) - 1000 * 128; /* the rest is delivered */
 	waits = pair_irecv(&pair, in, sizeof(in), 9);
 	while (tries < 1000 && taken <= most) {
 		if (!send)
@@ -130,7 +130,7 @@ void test_one_message_after_the_other_may_come_before_its_receive(void **state)
 	assert_string_equal(in[2], "end");
 }
 
-/* Unexpected in part when its receive comes. */
+/* Partly unexpected when its receive is posted. */
 void test_a_receive_may_come_in_the_middle_of_its_message(void **state)
 {
 	struct anynet_wire_frame frame = frame_data(0, 1, ANYNET_FLAG_MULTI, 10);
@@ -175,7 +175,7 @@ void test_many_tags_over_streams_stay_in_order(void **state)
 	}
 }
 
-/* Once several tags are in use, a large message asks first, so that it is never unexpected. */
+/* Once several tags are in use, a large message waits for a CTS, so that it is never unexpected. */
 void test_a_large_message_among_tags_is_announced_and_cleared(void **state)
 {
 	static uint8_t data[PAIR_LARGE], in[PAIR_LARGE];
@@ -234,7 +234,7 @@ void test_an_announced_message_is_cleared_when_its_receive_is_posted(void **stat
 	assert_false(frame_get(pair.fds[0], &frame, NULL, 0));
 }
 
-/* More than are sent in one call: 15 CTS and an acknowledgement. */
+/* More than fit into one call: 15 CTS and an acknowledgement. */
 void test_many_words_at_once_are_told_whole(void **state)
 {
 	enum {
@@ -290,7 +290,7 @@ void test_large_messages_of_several_tags_arrive(void **state)
 	assert_memory_equal(in, out, sizeof(in));
 }
 
-/* What is behind the head of a stream that had to wait is already read, and the socket is empty. */
+/* Frames behind a stalled head of a stream have already been read, and the socket is empty. */
 void test_a_message_read_before_its_receive_was_posted_is_not_forgotten(void **state)
 {
 	for (unsigned streams = 1; streams <= 2; streams++) {

@@ -13,20 +13,20 @@
 #include "support/capture.h"
 #include "unit/pair.h"
 
-#define MESSAGES 1024 /* a test's, at most */
+#define MESSAGES 1024 /* maximum in a test */
 
 static struct pair pair;
 static uint8_t data[PAIR_LARGE], bitmap[ANYNET_ACK_BYTES];
-static uint16_t slots[MESSAGES]; /* of the sender's messages, as their frames said */
+static uint16_t slots[MESSAGES]; /* numbers of the sender's messages, from their frames */
 
-/* --- how the socket is read --- */
+/* --- how often the socket is read --- */
 
 ssize_t __real_recv(int fd, void *to, size_t bytes, int flags);
 ssize_t __wrap_recv(int fd, void *to, size_t bytes, int flags);
 
-static unsigned reads; /* that brought something */
+static unsigned reads; /* with data */
 
-/* The peer sends PINGs faster than they are read, to the end of the test's patience. */
+/* The peer sends PINGs faster than they are read, until the test's deadline. */
 static bool endless;
 static size_t endless_bytes;
 #define PATIENCE ((size_t)256 << 20)
@@ -62,7 +62,7 @@ static int setup(void **state)
 
 /* --- receiver --- */
 
-/* The test's message `seq` reaches a receive. */
+/* The test's message `seq` arrives in a receive. */
 static void deliver(uint32_t seq, uint8_t flags, size_t bytes)
 {
 	struct anynet_wire_frame frame = frame_data(seq, 0, flags, bytes);
@@ -72,7 +72,7 @@ static void deliver(uint32_t seq, uint8_t flags, size_t bytes)
 	pair_finish(&req, 1, NULL);
 }
 
-/* The next acknowledgement, on whichever stream; how many slots it names, -1 = there is none. */
+/* The next acknowledgement, on any stream; returns the number of slots in it, -1 = there is none. */
 static int ack_came(void)
 {
 	struct anynet_wire_frame ack;
@@ -103,7 +103,7 @@ static void test_a_message_that_asks_is_acknowledged_at_once(void **state)
 static void test_small_messages_are_acknowledged_by_the_quarter_of_the_slots(void **state)
 {
 	(void)state;
-	local_cfg.replay_bytes = 64 * LOCAL_RING_BYTES; /* not what is full here */
+	local_cfg.replay_bytes = 64 * LOCAL_RING_BYTES; /* not the limit here */
 	pair_open_recv(&pair, 1);
 	for (uint32_t seq = 0; seq < ANYNET_SENDS / 4; seq++) {
 		deliver(seq, 0, 0);
@@ -131,7 +131,7 @@ static void test_acknowledgement_comes_before_the_replay_ring_is_full(void **sta
 	assert_in_range(named, 2, LOCAL_RING_BYTES / 1000 - 1);
 }
 
-/* In the ring they take room, too. */
+/* In the ring they take space, too. */
 static void test_so_it_does_for_messages_without_bytes(void **state)
 {
 	const uint32_t headers = 1024 / 4 / sizeof(struct anynet_wire_frame);
@@ -147,7 +147,7 @@ static void test_so_it_does_for_messages_without_bytes(void **state)
 	assert_int_equal(ack_came(), headers);
 }
 
-/* The sender's ring is used in its order: behind this one all may be full of what has been acknowledged. */
+/* The sender's ring is used in order: behind this one it may be full of acknowledged messages. */
 static void test_a_message_that_was_overtaken_is_acknowledged_at_once(void **state)
 {
 	struct anynet_wire_frame frame = frame_data(1, 0, 0, 3);
@@ -213,7 +213,7 @@ static void test_a_message_set_aside_is_acknowledged_before_anybody_receives_it(
 
 /* --- sender --- */
 
-/* Read what has come and note the slots. */
+/* Reads what has arrived and records the slots. */
 static void take_frames(void)
 {
 	static uint8_t away[PAIR_LARGE];
@@ -227,7 +227,7 @@ static void take_frames(void)
 	}
 }
 
-/* Acknowledge messages [first, end). */
+/* Acknowledges messages [first, end). */
 static void put_ack(unsigned stream, uint32_t first, uint32_t end)
 {
 	take_frames();
@@ -250,7 +250,7 @@ static void test_a_small_send_is_done_without_an_ack_a_large_one_with_it(void **
 	pair_finish(&large, 1, NULL);
 }
 
-/* A sender that waits for an ack finds nothing, again and again, and then a header with a bitmap behind it. */
+/* A sender that waits for an ACK reads nothing several times, and then a header followed by a bitmap. */
 static void test_an_ack_is_read_in_one_call(void **state)
 {
 	struct anynet_request *req;
@@ -297,7 +297,7 @@ static void test_an_ack_completes_what_it_names(void **state)
 	pair_finish((struct anynet_request *[]){ reqs[0], reqs[2] }, 2, NULL);
 }
 
-/* Sends that find no room to be copied to are read where they lie, and wait. */
+/* Sends without room for a copy are read from their buffers, and wait. */
 static void test_sends_beyond_the_replay_ring_wait_for_their_ack(void **state)
 {
 	enum {
@@ -314,7 +314,7 @@ static void test_sends_beyond_the_replay_ring_wait_for_their_ack(void **state)
 		comm_turn(pair.send);
 	while (done < COUNT && pair_done(reqs[done], NULL))
 		done++;
-	/* A frame takes a little more than its payload. */
+	/* A frame takes slightly more than its payload. */
 	assert_in_range(done, LOCAL_RING_BYTES / 2000, LOCAL_RING_BYTES / 1000);
 	for (int i = done; i < COUNT; i++)
 		pair_idle(reqs[i]);
@@ -325,7 +325,7 @@ static void test_sends_beyond_the_replay_ring_wait_for_their_ack(void **state)
 	pair_finish(reqs, 1, NULL);
 }
 
-/* Frames that wait for a full socket must not be written over. */
+/* Frames that wait for a full socket must not be overwritten. */
 static void test_the_ring_keeps_what_is_not_out_yet(void **state)
 {
 	enum {
@@ -343,7 +343,7 @@ static void test_the_ring_keeps_what_is_not_out_yet(void **state)
 	for (int i = 0; i < BEFORE; i++)
 		pair_isend(&pair, data, 1000, 0);
 	assert_int_equal(comm_turn(pair.send), 0);
-	put_ack(0, 0, BEFORE - 1); /* the free part of the ring goes round its end */
+	put_ack(0, 0, BEFORE - 1); /* the free part of the ring wraps around its end */
 	assert_int_equal(comm_turn(pair.send), 0);
 	pair_isend(&pair, huge, sizeof(huge), 0);
 	for (int i = 0; i < COUNT; i++) {
@@ -369,7 +369,7 @@ static void test_the_ring_stays_full_while_its_oldest_frame_is_unacknowledged(vo
 {
 	enum {
 		COUNT = 8
-	}; /* one more than the ring holds */
+	}; /* one more than fits into the ring */
 	struct anynet_request *reqs[COUNT], *req;
 
 	(void)state;
@@ -414,7 +414,7 @@ static void test_messages_arrive_in_order_around_a_full_ring(void **state)
 	}
 }
 
-/* Copied messages, out of order acknowledged, in a ring that goes round many times. */
+/* Copied messages, acknowledged out of order, in a ring that wraps many times. */
 static void test_the_ring_is_freed_in_order_whatever_the_order_of_acks(void **state)
 {
 	enum {
@@ -428,7 +428,7 @@ static void test_the_ring_is_freed_in_order_whatever_the_order_of_acks(void **st
 	for (uint32_t round = 0; round < ROUNDS; round++) {
 		for (uint32_t i = 0; i < EACH; i++)
 			reqs[i] = pair_isend(&pair, data, 100 + 300 * i + round, 0);
-		/* Always room to copy: done without an ack. */
+		/* There is always room for a copy: done without an ACK. */
 		pair_finish(reqs, EACH, NULL);
 		put_ack(0, round * EACH + 2, round * EACH + 3);
 		assert_int_equal(comm_turn(pair.send), 0);
@@ -442,7 +442,7 @@ static void test_so_many_unacknowledged_sends_and_no_more(void **state)
 	struct anynet_request *req;
 
 	(void)state;
-	local_cfg.replay_bytes = 8 * LOCAL_RING_BYTES; /* not what limits here */
+	local_cfg.replay_bytes = 8 * LOCAL_RING_BYTES; /* not the limit here */
 	pair_open_send(&pair, 1);
 	for (int i = 0; i < ANYNET_SENDS; i++) {
 		req = pair_isend(&pair, NULL, 0, 0);
@@ -531,7 +531,7 @@ static void test_acks_of_what_is_not_out_are_refused(void **state)
 	struct anynet_request *req, *other;
 
 	(void)state;
-	/* Sent in part. */
+	/* Partly sent. */
 	pair_open_send(&pair, 1);
 	req = pair_isend(&pair, huge, sizeof(huge), 0);
 	pair_idle(req);
@@ -548,7 +548,7 @@ static void test_acks_of_what_is_not_out_are_refused(void **state)
 	frame_put(pair.fds[0], &ack, bitmap);
 	fails(req, "acknowledgement of slot 255,");
 	pair_close(&pair);
-	/* Told twice. */
+	/* Sent twice. */
 	pair_open_send(&pair, 1);
 	req = pair_isend(&pair, data, PAIR_LARGE, 0);
 	other = pair_isend(&pair, data, PAIR_LARGE, 0);
@@ -558,9 +558,9 @@ static void test_acks_of_what_is_not_out_are_refused(void **state)
 	fails(other, "which has no unacknowledged message");
 }
 
-/* --- a peer that never stops --- */
+/* --- a peer that sends without end --- */
 
-/* It costs its own comm a turn, and not the thread that has others to look after. */
+/* It delays its own comm, and not the thread, which has other comms to serve. */
 static void test_a_turn_ends_although_frames_keep_coming(void **state)
 {
 	struct anynet_request *req;

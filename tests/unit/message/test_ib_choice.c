@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of an IB comm's streams a message goes by (send_streams.c): streams that do nothing but take. */
+/* The choice of a stream for a message of an IB comm (send_streams.c), with streams that only accept. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 struct taker {
 	struct ib_stream stream; /* first */
-	bool may_write;      /* the receiver has told it where */
+	bool may_write;      /* the receiver has sent a CTS */
 	bool full;
 	size_t backlog;
 	unsigned frames;
@@ -92,7 +92,7 @@ static int setup(void **state)
 		stream->comm = comm;
 		stream->index = i;
 		stream->readable = stream->writable = true;
-		takers[i].stream.qp = (struct ib_qp *)takers; /* there is one */
+		takers[i].stream.qp = (struct ib_qp *)takers; /* there is a CTS */
 		stream->qp.carries = true;
 		takers[i].may_write = true;
 		stream->state = STREAM_UP;
@@ -108,7 +108,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* All at once, of one tag; and turns until all that can be is in progress. */
+/* All at once, of one tag; polls until everything possible is in flight. */
 static void send_messages(int count, size_t bytes)
 {
 	for (int i = 0; i < count; i++) {
@@ -145,7 +145,7 @@ static void test_they_are_cut_if_so_asked(void **state)
 	assert_int_equal(takers[1].last.length, LOCAL_CHUNK_BYTES);
 }
 
-/* Streams over several ports are there to carry a message together. */
+/* Streams over several ports exist to carry a message together. */
 static void test_they_are_cut_to_go_by_several_ports(void **state)
 {
 	(void)state;
@@ -156,7 +156,7 @@ static void test_they_are_cut_to_go_by_several_ports(void **state)
 	expect_frames(2, 2, 2);
 }
 
-/* Nothing goes over TCP, room or not. */
+/* Nothing uses TCP, room or not. */
 static void test_queue_pairs_are_preferred(void **state)
 {
 	(void)state;
@@ -172,7 +172,7 @@ static void test_queue_pairs_are_preferred(void **state)
 	expect_frames(0, 3, 3);
 }
 
-/* Also when nothing is in progress any more: paths through the fabric are many. */
+/* Also when nothing is in flight any more: the fabric has many paths. */
 static void test_one_after_the_other_they_go_round_too(void **state)
 {
 	(void)state;
@@ -198,7 +198,7 @@ static void test_only_who_knows_where_to_write_writes(void **state)
 	takers[0].may_write = takers[2].may_write = false;
 	send_messages(3, LARGE);
 	expect_frames(0, 3, 0);
-	send_messages(3, SMALL); /* these need no place */
+	send_messages(3, SMALL); /* these need no CTS */
 	expect_frames(1, 3, 2);
 }
 
@@ -234,7 +234,7 @@ static void test_who_is_suspect_holds_up_nobody(void **state)
 	expect_frames(0, 1, 1);
 }
 
-/* A checksum may be what the ring has no room for: a small message is copied in full, or waits. */
+/* There may be no room for the checksum in the ring: then a small message is copied completely, or waits. */
 static void test_a_small_message_that_does_not_fit_waits(void **state)
 {
 	const size_t fits = 11, does_not = 12; /* in one unit of the ring, with the checksum */
@@ -254,7 +254,7 @@ static void test_a_small_message_that_does_not_fit_waits(void **state)
 	send_messages(1, fits);
 }
 
-/* A message that has been handed to a path in full, and its frame there. */
+/* A message that is completely on a path, and its frame there. */
 static struct anynet_request *send_one(struct frame_id *id)
 {
 	struct anynet_request *req;
@@ -280,8 +280,8 @@ static bool is_done(struct anynet_request *req)
 	return done;
 }
 
-/* Its message has been acknowledged over another path, and the next one has its slot. */
-/* More frames than 16 bits count went over TCP, where only an acknowledgement says that they have arrived. */
+/* Its message has been acknowledged over another path, and its slot belongs to the next one. */
+/* More frames than a 16-bit counter holds went over TCP, where only an acknowledgement confirms their arrival. */
 static void test_many_frames_are_not_taken_for_few(void **state)
 {
 	const size_t frames = UINT16_MAX + 2, frame_bytes = ANYNET_PART_ALIGN;

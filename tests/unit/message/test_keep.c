@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Large sends that are copied when the kernel has taken them (send_keep.c): done early, there until acknowledged. */
+/* Large sends that are copied after the kernel has taken them (send_keep.c): done early, kept until acknowledged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static void check_in(unsigned count)
 	assert_memory_equal(in, want, (size_t)count * BYTES);
 }
 
-/* The receiver has posted nothing, so that nothing is acknowledged. */
+/* The receiver has posted nothing, so nothing is acknowledged. */
 static void test_a_send_is_done_before_its_ack(void **state)
 {
 	struct anynet_request *req;
@@ -65,7 +65,7 @@ static void test_a_send_is_done_before_its_ack(void **state)
 	carrier_open(&carrier, 1);
 	req = pair_isend(&carrier.pair, out[0], BYTES, 0);
 	turn_until_done(req);
-	memset(out[0], 0xee, BYTES); /* NCCL's again */
+	memset(out[0], 0xee, BYTES); /* owned by NCCL again */
 	assert_int_equal(send_pending(carrier.pair.send), 0);
 	assert_false(send_confirmed(carrier.pair.send));
 	req = pair_irecv(&carrier.pair, in[0], BYTES, 0);
@@ -77,7 +77,7 @@ static void test_a_send_is_done_before_its_ack(void **state)
 	assert_int_equal(sender()->kept.head, sender()->kept.tail);
 }
 
-/* Whatever was lost comes from the copy: of one stream at any place, of several that broke one after the other. */
+/* All lost data comes from the copy: of one stream cut anywhere, of several streams that break one after another. */
 static void lose(unsigned count, unsigned streams, uint64_t passes)
 {
 	struct anynet_request *sends[ROOM_FOR], *recvs[ROOM_FOR];
@@ -117,7 +117,7 @@ static void test_what_is_lost_comes_from_the_copy(void **state)
 		}
 }
 
-/* For the third there is no room: it waits for its own acknowledgement. */
+/* There is no room for the third: it waits for its own acknowledgement. */
 static void test_without_room_a_send_waits_for_its_ack(void **state)
 {
 	struct anynet_request *sends[ROOM_FOR + 1], *recv;
@@ -163,11 +163,11 @@ static void test_only_long_ways_need_it(void **state)
 	(void)state;
 	assert_int_equal(room_of(0, 10000, 50000), 0);
 	assert_int_equal(room_of(65536, 10000, 0), 65536);
-	assert_int_equal(room_of(ANYNET_AUTO, 10000, 0), 0); /* not known */
+	assert_int_equal(room_of(ANYNET_AUTO, 10000, 0), 0); /* unknown */
 	assert_int_equal(room_of(ANYNET_AUTO, 10000, 838), 0);
 	assert_int_equal(room_of(ANYNET_AUTO, 10000, 1000), 8 << 20);
 	assert_int_equal(room_of(ANYNET_AUTO, 1000, 8000), 0);
-	assert_int_equal(room_of(ANYNET_AUTO, 400000, 100), 0); /* a core does not send so fast */
+	assert_int_equal(room_of(ANYNET_AUTO, 400000, 100), 0); /* faster than a core can send */
 	assert_int_equal(room_of(ANYNET_AUTO, 400000, 1000), 8 << 20);
 	assert_int_equal(room_of(ANYNET_AUTO, 10000, 4000000), 8 << 20);
 	local_cfg.zerocopy = ANYNET_SWITCH_ON;

@@ -191,8 +191,8 @@ static void test_a_tail_is_no_part_of_the_message(void **state)
 	assert_int_equal(sizes[1], 0);
 }
 
-/* Every cut through header, payload, tail and the next header. */
-/* The sender's socket takes so many bytes, and the rest later. */
+/* Cut at every position of header, payload, tail and the next header. */
+/* The sender's socket takes this many bytes, and the rest later. */
 static void test_frames_leave_in_any_pieces(void **state)
 {
 	enum {
@@ -267,8 +267,8 @@ static void test_no_more_receives_are_taken_than_there_are_requests(void **state
 	pair_irecv(&pair, data, sizeof(data), 0);
 }
 
-/* A queue pair's stream asks where the rest of a message goes, whose beginning was unexpected. As long as a frame
- * of another stream is coming in there it stays, and nobody is told a place. */
+/* A queue pair's stream needs a place for the rest of a message whose beginning was unexpected. While a frame of
+ * another stream arrives there, it stays, and no CTS is sent. */
 static void test_no_cts_while_a_frame_comes_in_aside(void **state)
 {
 	enum {
@@ -303,7 +303,7 @@ static void test_no_cts_while_a_frame_comes_in_aside(void **state)
 	assert_memory_equal(in, pair_out, sizeof(in));
 }
 
-/* The chunk behind has come first, aside: it goes to the buffer as well, and the first one straight there. */
+/* The second chunk has come first, as unexpected: it goes to the buffer as well, and the first one directly. */
 static void test_what_came_aside_is_kept_wherever_it_lies(void **state)
 {
 	enum {
@@ -331,8 +331,8 @@ static void test_what_came_aside_is_kept_wherever_it_lies(void **state)
 	assert_memory_equal(in, pair_out, sizeof(in));
 }
 
-/* There is no room aside for message 1, so that it stays in its stream: until message 0, whose receive was posted
- * meanwhile, has come in full. Else nothing behind it would ever come. */
+/* There is no memory for message 1 as unexpected, so it stays in its stream, until message 0, whose receive was posted
+ * meanwhile, has arrived completely. Otherwise nothing behind it would ever arrive. */
 static void test_a_message_goes_aside_when_another_has_left(void **state)
 {
 	enum {
@@ -350,7 +350,7 @@ static void test_a_message_goes_aside_when_another_has_left(void **state)
 	frame_put(pair.fds[0], &first, NULL);
 	assert_int_equal(send(pair.fds[0], pair_out, HALF, 0), HALF);
 	pair_idle(other);
-	second.size = 64u << 20; /* all that may lie aside, unless it lies there alone */
+	second.size = 64u << 20; /* everything that may be unexpected, unless it is the only one */
 	frame_put(pair.fds[1], &second, pair_out);
 	pair_idle(other);
 	req = pair_irecv(&pair, in, sizeof(in), 2);
@@ -362,8 +362,8 @@ static void test_a_message_goes_aside_when_another_has_left(void **state)
 	assert_memory_equal(word, "word", sizeof(word));
 }
 
-/* Receives are numbered modulo 2^32: the first that is not cleared unasked stays near those in use, however many
- * groups follow it. */
+/* Receives are numbered modulo 2^32: the first one without a CTS stays close to those in use, however many groups
+ * follow. */
 static void test_numbers_of_receives_stay_together(void **state)
 {
 	const struct recv_comm *comm;
@@ -386,7 +386,7 @@ static void test_numbers_of_receives_stay_together(void **state)
 	assert_int_equal(comm->posted.clearable, 4);
 }
 
-/* The peer counts the same bytes twice: what it has not sent must not be what was in our memory before, which
+/* The peer sends the same bytes twice: bytes that it has not sent must not be uninitialised memory, which
  * AddressSanitizer fills. */
 static void test_bytes_that_were_never_sent_are_zeros(void **state)
 {

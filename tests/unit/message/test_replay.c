@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The replay ring: frames lie in one piece, and none is touched before it and all before it are released. */
+/* The replay ring: frames are contiguous, and none is reused before it and all earlier ones are released. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static struct live {
 	struct replay_record *record;
 	size_t bytes;
 	uint8_t mark;
-} lives[LIVE_MAX]; /* in no order */
+} lives[LIVE_MAX]; /* in any order */
 static unsigned live_count;
 
 static int setup(void **state)
@@ -98,7 +98,7 @@ static void test_frames_stay_as_they_are_until_released(void **state)
 	}
 }
 
-/* Whatever was released in whatever order, the room is there again. */
+/* Whatever the order of releases, the room is free again. */
 static void test_all_room_comes_back(void **state)
 {
 	(void)state;
@@ -114,7 +114,7 @@ static void test_all_room_comes_back(void **state)
 	assert_false(take(WHOLE_FRAME + 1));
 }
 
-/* With the first of so many units free, one of that size must not close the ring: full would be empty. */
+/* With this many units free at the start, a frame of that size must not close the ring: full would look like empty. */
 static void test_full_is_not_empty(void **state)
 {
 	(void)state;

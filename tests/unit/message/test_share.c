@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which stream of several takes the next chunk of a message (send_streams.c): each as much as its rate allows,
- * none that would finish it much later than another. Rates and backlogs are the test's; nothing is sent.
+ * Which of several streams takes the next chunk of a message (send_streams.c): each according to its rate, none that
+ * would finish much later than another. The test sets rates and backlogs; nothing is sent.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 
 static struct {
 	struct pair pair;
-	struct anynet_stream_ops ops; /* the real ones, but for these */
+	struct anynet_stream_ops ops; /* the real operations, except these */
 	size_t backlog[PAIR_STREAMS_MAX];
 	bool cleared[PAIR_STREAMS_MAX];
 } share;
@@ -34,7 +34,7 @@ static int nothing_leaves(struct anynet_stream *stream)
 	return 0;
 }
 
-/* A sender with one message of CHUNKS chunks, that is read nowhere. */
+/* A sender with one message of CHUNKS chunks, which no one reads. */
 static void open_streams(unsigned streams)
 {
 	pair_open_send(&share.pair, streams);
@@ -53,7 +53,7 @@ static void set_stream(unsigned stream, double rate, size_t backlog)
 	share.backlog[stream] = backlog;
 }
 
-/* It is offered the next chunk, and takes it if that is for it. */
+/* It is offered the next chunk, and takes it if the chunk is for it. */
 static bool takes(unsigned stream)
 {
 	struct send_comm *comm = (struct send_comm *)share.pair.send;
@@ -66,7 +66,7 @@ static bool takes(unsigned stream)
 	return true;
 }
 
-/* 1.5 times as late is near enough: rates are estimates. */
+/* 1.5 times as late is acceptable: rates are estimates. */
 static void test_a_chunk_is_left_to_one_that_is_done_with_it_earlier(void **state)
 {
 	(void)state;
@@ -85,11 +85,11 @@ static void test_a_chunk_is_left_to_one_that_is_done_with_it_earlier(void **stat
 	assert_true(takes(0));
 	set_stream(0, 1000 / 1.6, 0);
 	assert_false(takes(0));
-	set_stream(1, 1000, CHUNK); /* by then the other has something to do */
+	set_stream(1, 1000, CHUNK); /* by then the other one is busy */
 	assert_true(takes(0));
 }
 
-/* Nothing else would measure it again. */
+/* Otherwise its rate would never be measured again. */
 static void test_a_slow_stream_is_tried_again_some_time(void **state)
 {
 	struct stream_sent *slow, *fast;
@@ -102,7 +102,7 @@ static void test_a_slow_stream_is_tried_again_some_time(void **state)
 	set_stream(0, 100, 0);
 	set_stream(1, 1000, 0);
 	for (int i = 0; i < 1000; i++)
-		send_age_rates(share.pair.send); /* nothing is sent at all: nothing is known to be old */
+		send_age_rates(share.pair.send); /* nothing is sent at all: nothing is out of date */
 	assert_true(slow->rate <= 100 && !slow->raised);
 	for (; !takes(0); looks++) {
 		fast->bytes += CHUNK;
@@ -147,7 +147,7 @@ static void test_what_is_not_known_is_no_reason_to_wait(void **state)
 	set_stream(1, 0, 0);
 	assert_true(takes(0));
 	assert_true(takes(1));
-	set_stream(1, 0, 256 << 10); /* so much to begin with, until its rate is known */
+	set_stream(1, 0, 256 << 10); /* this much at first, until its rate is known */
 	assert_true(takes(1));
 	set_stream(1, 0, (256 << 10) + 1);
 	assert_false(takes(1));
@@ -165,7 +165,7 @@ static void test_nothing_is_left_to_one_that_is_broken(void **state)
 	assert_true(takes(0));
 }
 
-/* … and leaves nothing undone: nobody waits for it, however fast it was. */
+/* … and nothing is left over: no stream waits for it, however fast it was. */
 static void test_a_suspect_one_takes_nothing(void **state)
 {
 	(void)state;
@@ -179,7 +179,7 @@ static void test_a_suspect_one_takes_nothing(void **state)
 	assert_true(takes(1));
 }
 
-/* Time goes by in steps: in each a stream delivers as much as its rate is, and its socket has room for 8 chunks. */
+/* Time advances in steps: in each one a stream delivers according to its rate, and its socket has room for 8 chunks. */
 static unsigned steps_for_all(const double *rates)
 {
 	unsigned left = CHUNKS, steps = 0;
@@ -196,7 +196,7 @@ static unsigned steps_for_all(const double *rates)
 	return steps;
 }
 
-/* At the end the fast one does not wait for what the slow one has been given too much of. */
+/* At the end the fast one does not wait for data that the slow one has too much of. */
 static void test_all_are_done_at_about_the_same_time(void **state)
 {
 	static const double slower_by[] = { 1, 2, 4, 10 };
@@ -220,14 +220,14 @@ static bool scripted_cts(struct anynet_stream *stream, const struct send_msg *ms
 	return share.cleared[stream->index];
 }
 
-/* Where queue pairs may be had: by a stream with the CTS, of several by the one with the least to do. */
+/* With queue pairs: the stream with the CTS, of several the one with the smallest backlog. */
 static void test_the_freest_of_those_with_the_cts_takes_it(void **state)
 {
 	(void)state;
 	local_dev.link = ANYNET_LINK_IB;
 	open_streams(3);
 	share.pair.send->tcp_only =
-		false; /* there are none here, but that is not the streams' business */
+		false; /* there are none here, but the streams need not know */
 	share.ops.cleared = scripted_cts;
 	memcpy(share.cleared, (bool[]){ true, true, false }, sizeof(bool[3]));
 	set_stream(0, 0, 8 * CHUNK);
@@ -243,7 +243,7 @@ static void test_the_freest_of_those_with_the_cts_takes_it(void **state)
 	assert_false(takes(1));
 }
 
-/* The receiver waits for it on the stream by which it knows the comm. */
+/* The receiver waits for it on the stream that it knows the comm by. */
 static void test_ready_goes_first_on_stream_0(void **state)
 {
 	struct send_comm *comm;
@@ -260,7 +260,7 @@ static void test_ready_goes_first_on_stream_0(void **state)
 	assert_int_equal(id.type, ANYNET_FRAME_READY);
 	send_frame(comm, &id, &frame);
 	assert_int_equal(frame.header.size, 2);
-	assert_int_equal(frame.header.offset, 1 << 0 | 1 << 1); /* which streams stand */
+	assert_int_equal(frame.header.offset, 1 << 0 | 1 << 1); /* which streams are established */
 	assert_true(takes(0)); /* once */
 }
 
