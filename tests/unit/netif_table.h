@@ -11,7 +11,7 @@
 void table_start(struct netif_table *table);
 
 /* Appends an interface that is up and running. kind "" = a NIC; "loopback" = another loopback interface. Addresses are
- * separated by blanks and may have a prefix; a "~" before one makes it a deprecated one. NULL or "" = none. Returned
+ * separated by blanks and may have a prefix; a "~" before one makes it `fading`. NULL or "" = none. Returned
  * pointers are valid until the next table_start. */
 struct netif_link *table_add(struct netif_table *table, const char *name, const char *kind,
 			     const char *addresses);

@@ -17,7 +17,7 @@ const struct stream_signs signs_healthy = { .rtt_us = 100 };
 const struct stream_signs signs_waits = { .waiting = true, .rtt_us = 100 };
 const struct stream_signs signs_dead = { .waiting = true, .tries = 2, .quiet_ms = UINT_MAX };
 
-static struct anynet_stream_ops ops; /* the real ones, but for signs and heartbeats */
+static struct anynet_stream_ops ops; /* the real operations, except for signs of life and heartbeats */
 
 static bool scripted_signs(struct anynet_stream *stream, struct stream_signs *out)
 {

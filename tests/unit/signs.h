@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A comm whose paths give the signs that the test says, at a time that the test says. */
+/* A comm whose paths show the signs of life that the test sets, at times that the test sets. */
 #ifndef TESTS_UNIT_SIGNS_H
 #define TESTS_UNIT_SIGNS_H
 
@@ -11,9 +11,9 @@
 
 struct signs {
 	struct pair pair;
-	/* What they tell: at first, that all is well */
+	/* State of the paths: initially all is well */
 	struct stream_signs streams[PAIR_STREAMS_MAX];
-	bool mute;                               /* they tell nothing */
+	bool mute;                               /* there are no signs */
 	unsigned pings[PAIR_STREAMS_MAX];        /* heartbeats sent */
 	uint64_t now;
 	uint8_t out[SIGNS_LARGE], in[SIGNS_LARGE];
@@ -21,26 +21,25 @@ struct signs {
 
 extern struct signs signs;
 
-/* What a path tells: nothing waits for an answer, something does and is no reason to worry, or it has
- * been retransmitted in vain. */
+/* State of a path: nothing waits for an answer, something waits without a problem, or it was retransmitted without an
+ * answer. */
 extern const struct stream_signs signs_healthy, signs_waits, signs_dead;
 
-/* cmocka's setup and teardown: recovery is on, the times are those above. */
+/* Setup and teardown for cmocka: recovery is on, the times are those above. */
 int signs_setup(void **state);
 int signs_teardown(void **state);
 
-/* A comm without requests, and one with a request of tag 7 that waits: a receive of 64 bytes, a send of
- * SIGNS_LARGE. */
+/* A comm without requests, and one with a waiting request of tag 7: a receive of 64 bytes, a send of SIGNS_LARGE. */
 void signs_open_idle_send(unsigned streams);
 struct anynet_request *signs_open_recv(unsigned streams);
 struct anynet_request *signs_open_send(unsigned streams);
 
 struct anynet_comm *signs_comm(void);
 
-/* So much later somebody looks at it. */
+/* The comm is checked this much later. */
 void signs_look_after(uint64_t ms);
 
-/* The path of a stream dies; a look later it is known since when. */
+/* The path of a stream dies; one look later its time is known. */
 void signs_lose(unsigned stream);
 
 bool signs_suspect(unsigned stream);

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#define OPEN_DIRS 16 /* at a time, to remove the tree */
+#define OPEN_DIRS 16 /* open at a time, to remove the tree */
 
 static char root[32];
 
@@ -59,7 +59,7 @@ const char *tree_path(const char *path)
 	return full;
 }
 
-/* The directories that lead to `full`. */
+/* Makes the directories that lead to `full`. */
 static void make_way(char *full)
 {
 	for (char *slash = strchr(full + 1, '/'); slash; slash = strchr(slash + 1, '/')) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_config: what its files share, and its cases, which test_config.c lists. */
+/* test_config: shared functions, and the cases that test_config.c lists. */
 #ifndef TESTS_UNIT_CONFIG_CASES_H
 #define TESTS_UNIT_CONFIG_CASES_H
 
@@ -8,7 +8,7 @@
 extern struct anynet_config cfg;
 extern enum anynet_config_source sources[ANYNET_CONFIG_ROWS_MAX];
 
-/* Load with the given variables, as "NAME=value" up to a NULL, and nothing else. */
+/* Loads the given variables, as "NAME=value" up to a NULL, and nothing else. */
 void load_with(const char *first, ...);
 const struct anynet_config_row *row_of(const char *name);
 enum anynet_config_source source_of(const char *name);

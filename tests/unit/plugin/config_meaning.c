@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings whose meaning takes more than their own parser: lists, ranges, and what one says of another. */
+/* Settings that need more than their own parser: lists, ranges, and settings that depend on others. */
 #include "config_cases.h"
 
 #include <setjmp.h>
@@ -54,7 +54,7 @@ void test_too_many_streams_are_lowered_with_one_warning(void **state)
 	assert_int_equal(cfg.streams_per_nic, 64);
 	load_with("NCCL_NSOCKS_PERTHREAD=100 ", NULL);
 	assert_int_equal(cfg.streams_per_nic, 64);
-	/* ours is not lowered but refused */
+	/* the plugin's own setting is not lowered but refused */
 	load_with("ANYNET_TCP_CONNECTIONS=100", NULL);
 	assert_int_equal(capture_count(0, NULL), 1);
 	assert_int_equal(cfg.streams_per_nic, ANYNET_AUTO);
@@ -122,7 +122,7 @@ void test_lists_of_networks(void **state)
 		refuse_value(row_of("ANYNET_ALLOW"), bad[i]);
 }
 
-/* What does not fit must not open the door that it was to shut. */
+/* A value that is too long must not open access that it was to close. */
 void test_a_refused_list_lets_nobody_in(void **state)
 {
 	char entry[1100] = "ANYNET_ALLOW=10.0.0.1";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The typo guard: names of the environment that are no settings. */
+/* The check for misspelt names: variables of the environment that are no settings. */
 #include "config_cases.h"
 
 #include <setjmp.h>
@@ -66,7 +66,7 @@ void test_nearly_right_names_of_nccl_are_questioned(void **state)
 	}
 }
 
-/* Names that real NCCL knows and that are not about networks: none of them is a typo. */
+/* Names that NCCL knows and that are not about networks: none counts as misspelt. */
 void test_other_names_of_nccl_are_left_alone(void **state)
 {
 	static const char *const fine[] = {
@@ -80,7 +80,7 @@ void test_other_names_of_nccl_are_left_alone(void **state)
 		"NCCL_MNNVL_ENABLE", "NCCL_COLLNET_ENABLE", "NCCL_IB_QPS_PER_CONNECTION",
 		"NCCL_IB_SL",        "NCCL_IB_TC",          "NCCL_ROOT",
 		"NCCL_HOME",         "NCCL_VERSION",        "NCCL_INCLUDE_DIR",
-		"NCCL_SET", /* a script's own: one letter from NCCL_NET, but short */
+		"NCCL_SET", /* a script's own variable: one letter from NCCL_NET, but short */
 	};
 	char entry[128];
 

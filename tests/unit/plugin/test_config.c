@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The settings: every row of the table, its parser, its alias, and the typo guard. */
+/* The settings: every row of the table, its parser, its alias, and the check for misspelt names. */
 #include "config_cases.h"
 
 #include <setjmp.h>
@@ -123,7 +123,7 @@ static void test_every_row_is_complete_and_its_name_is_unique(void **state)
 	}
 }
 
-/* The bounds stand in `accepts` in words; they must be those that are enforced. */
+/* `accepts` has the limits in words; they must be the enforced ones. */
 static void test_the_words_tell_the_bounds_of_numbers(void **state)
 {
 	(void)state;
@@ -166,7 +166,7 @@ static void test_every_row_reads_back_what_it_prints(void **state)
 	}
 }
 
-/* One value other than the default for every row, and one that it must refuse. */
+/* One value other than the default for every row, and one that must be refused. */
 static const struct sample {
 	const char *name, *good, *printed, *bad;
 } samples[] = {
@@ -269,7 +269,7 @@ void refuse_value(const struct anynet_config_row *row, const char *value)
 	assert_non_null(strstr(newest_line(), row->accepts));
 	if (strlen(value) < 80)
 		assert_non_null(strstr(newest_line(), value));
-	/* A list of interfaces of one character is none. */
+	/* A list of interfaces with one character is none. */
 	if (row->refused && (row->parse != anynet_parse_ifname || value[1]))
 		assert_string_equal(value_of(row->name), row->refused);
 	else
@@ -330,7 +330,7 @@ static void test_texts_that_do_not_fit_are_refused(void **state)
 	}
 }
 
-/* Names of NICs that do not fit must not open those that they were to shut; most do fit. */
+/* Names of NICs that are too long must not allow those that they were to exclude; most fit. */
 static void test_long_lists_restrict(void **state)
 {
 	static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Logging: what reaches NCCL's logger, what reaches stderr, and what neither may disturb. */
+/* Logging: lines to NCCL's logger and to stderr, and state that neither may change. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@ static int setup(void **state)
 	return 0;
 }
 
-/* NCCL_DEBUG is looked at when the sink is set. */
+/* NCCL_DEBUG is read when the sink is set. */
 static void set_nccl_debug(const char *level)
 {
 	setenv("NCCL_DEBUG", level, 1);
@@ -42,7 +42,7 @@ static void flag_sink(int level, unsigned long flags, const char *file, int line
 	(void)line;
 	(void)fmt;
 	last_flags = flags;
-	errno = EIO; /* NCCL's does not mind it either */
+	errno = EIO; /* NCCL's logger ignores it, too */
 }
 
 static void test_levels_come_with_their_flags(void **state)
@@ -90,7 +90,7 @@ static void test_info_is_dropped_when_nccl_would_not_print_it(void **state)
 	}
 }
 
-/* NCCL 2.32 prints what is named there, too; it knows which. */
+/* NCCL 2.32 also prints levels named there, and knows which. */
 static void test_levels_beside_nccl_debug_are_nccls_to_filter(void **state)
 {
 	(void)state;
@@ -153,7 +153,7 @@ static void test_errno_survives(void **state)
 	assert_int_equal(errno, ENETUNREACH);
 }
 
-/* What `log` writes to stderr, with the sink taken away and ANYNET_DEBUG set so. */
+/* The stderr output of `log` without a sink, with this ANYNET_DEBUG. */
 static const char *stderr_of(const char *level, void (*log)(void))
 {
 	static char text[2000];

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The name presented to NCCL, and the table of selection: what each NCCL_NET and ANYNET_TRANSPORT
- * gives on hosts with and without IB, and what is said about it.
- * Usage: test_selector FAKE_VERBS_LIBRARY
+ * The name presented to NCCL, and the table of selection: the result of each NCCL_NET and ANYNET_TRANSPORT on hosts
+ * with and without IB, and its log lines. Usage: test_selector FAKE_VERBS_LIBRARY
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,7 +33,7 @@ static int setup(void **state)
 	setenv("NCCL_DEBUG", "INFO", 1);
 	log_to_capture();
 	anynet_config_load(&cfg, NULL);
-	/* lo is on every host */
+	/* every host has lo */
 	snprintf(cfg.socket_ifname, sizeof(cfg.socket_ifname), "lo");
 	snprintf(cfg.ibverbs_lib, sizeof(cfg.ibverbs_lib), "%s", fake_file);
 	setenv("FAKE_VERBS", "device mlx5_0 open=13", 1);
@@ -75,7 +74,7 @@ static void test_other_names_are_left_to_others(void **state)
 		assert_string_equal(anynet_selector_name_for(others[i]), "anynet");
 }
 
-/* The process's own name, in a child whose NCCL_NET is `value`; NULL = not set. */
+/* The name in this process, in a child with NCCL_NET `value`; NULL = not set. */
 static void expect_own_name(const char *value, const char *expected)
 {
 	int status;
@@ -91,7 +90,7 @@ static void expect_own_name(const char *value, const char *expected)
 		if (value)
 			putenv(variable);
 		name = anynet_selector_name();
-		/* NCCL keeps the pointer for ever, whatever becomes of the environment */
+		/* NCCL keeps the pointer for ever, whatever happens to the environment */
 		memset(variable, 'x', sizeof(variable) - 1);
 		_exit(strcmp(name, expected) || anynet_selector_name() != name);
 	}
@@ -145,7 +144,7 @@ static void test_a_wish_for_ib_gets_tcp_and_one_reason(void **state)
 		assert_int_equal(capture_count(ANYNET_LOG_WARN, "using TCP on lo 127.0.0.1"), 1);
 	}
 	cfg.transport = ANYNET_CHOOSE_IB;
-	run_as("Socket"); /* our own setting is the more specific one */
+	run_as("Socket"); /* the plugin's own setting is more specific */
 	expect_tcp_on_lo();
 	assert_int_equal(capture_count(ANYNET_LOG_WARN, "ANYNET_TRANSPORT=ib, but IB"), 1);
 }
@@ -159,7 +158,7 @@ static void test_the_warning_counts_further_reasons(void **state)
 	assert_int_equal(capture_count(ANYNET_LOG_INFO, "IB mlx5_"), 3);
 }
 
-/* Unless somebody wants TCP; our own setting goes before NCCL's. */
+/* Unless TCP is requested; the plugin's setting precedes NCCL's. */
 static void test_ib_that_is_there_is_used_and_nothing_else(void **state)
 {
 	static const struct {
@@ -211,7 +210,7 @@ static void test_a_wish_for_sockets_does_not_look_for_ib(void **state)
 			 1);
 	assert_int_equal(capture_count(ANYNET_LOG_WARN, NULL), 0);
 	cfg.transport = ANYNET_CHOOSE_TCP;
-	run_as("IB"); /* asked and answered: no warning */
+	run_as("IB"); /* as requested: no warning */
 	expect_tcp_on_lo();
 	assert_int_equal(capture_count(ANYNET_LOG_INFO, "ANYNET_TRANSPORT=tcp"), 1);
 	assert_int_equal(capture_count(ANYNET_LOG_WARN, NULL), 0);
@@ -234,7 +233,7 @@ static void test_disabled_ib_is_the_reason_if_ib_was_asked_for(void **state)
 static void test_a_missing_library_is_no_warning_unless_ib_was_asked_for(void **state)
 {
 	(void)state;
-	/* there is a device list only with hardware, so either way there is one line at least */
+	/* the device list depends on the hardware, but there is at least one line */
 	snprintf(cfg.ibverbs_lib, sizeof(cfg.ibverbs_lib), "/nowhere/libibverbs.so.9");
 	run_as("anynet");
 	assert_int_equal(capture_count(ANYNET_LOG_WARN, NULL), 0);

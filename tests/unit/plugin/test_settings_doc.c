@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The settings table in docs/settings.md is the one that the code prints. To renew it, replace what is between the marks by
- * the output of `anynet config --markdown`. README.md names only settings that exist, and its own table agrees with the
- * code in the setting, NCCL's variable and the default.
- * Usage: test_settings_doc docs/settings.md README.md
+ * The settings table in docs/settings.md is the one that the code prints. To update it, replace the text between the
+ * marks by the output of `anynet config --markdown`. README.md names only existing settings, and its table has the
+ * code's setting, NCCL variable and default. Usage: test_settings_doc docs/settings.md README.md
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +22,7 @@ static const char name_characters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
 
 static const char *settings_page, *readme;
 
-/* The whole of a file. */
+/* Reads a whole file. */
 static char *read_file(const char *path)
 {
 	FILE *file = fopen(path, "r");

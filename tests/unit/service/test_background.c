@@ -14,8 +14,8 @@
 
 static struct pair pair;
 
-/* A program may keep a comm that has failed for as long as it likes: the thread looks at it as seldom as at others, and
- * does not come back every 2 ms because its flag stays set. */
+/* A program may keep a failed comm as long as it likes: the thread checks it as rarely as others, and does not return
+ * every 2 ms because its flag stays set. */
 static void test_a_failed_comm_keeps_nobody_awake(void **state)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a look at the comm");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stats page of this process, as its reader sees it. */
+/* The statistics file of this process, as its reader sees it. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +44,7 @@ static int teardown(void **state)
 	stats_end();
 	pair_close(&pair);
 	capture_check();
-	return rmdir(dir); /* fails if a page is left */
+	return rmdir(dir); /* fails if a file is left */
 }
 
 static void open_pair(unsigned streams)
@@ -190,7 +190,7 @@ static void test_a_stall_is_described(void **state)
 	assert_string_equal(comm_of(&page, false)->asked,
 			    "1 receives, the oldest of 100 bytes, tag 7");
 	page_free(&page);
-	pair.recv->session->watch.since_ms = os_now_ms() + 60000; /* how long the look takes is not known */
+	pair.recv->session->watch.since_ms = os_now_ms() + 60000; /* the duration of the look is not known */
 	page = own_page_look();
 	assert_int_equal(comm_of(&page, false)->stalled_ms, 0);
 	assert_string_equal(comm_of(&page, false)->asked, "");
@@ -264,7 +264,7 @@ static void test_without_a_page_nothing_happens(void **state)
 	close_pair();
 }
 
-/* Files end there, as on a disk that is full. Returns the limit so far. */
+/* Limits the size of files, as on a full disk. Returns the old limit. */
 static struct rlimit limit_files(rlim_t bytes)
 {
 	struct rlimit old, small;
@@ -317,14 +317,14 @@ static void test_a_full_disk_ends_the_page_only(void **state)
 	close_pair();
 }
 
-/* --- a disk that hangs --- */
+/* --- a file system that hangs --- */
 
 static atomic_bool disk_hangs, write_hangs;
 
 ssize_t __real_pwrite(int fd, const void *data, size_t bytes, off_t at);
 ssize_t __wrap_pwrite(int fd, const void *data, size_t bytes, off_t at);
 
-/* By the linker in place of the C library's. */
+/* Replaces the C library's function by the linker. */
 ssize_t __wrap_pwrite(int fd, const void *data, size_t bytes, off_t at)
 {
 	while (atomic_load(&disk_hangs)) {
@@ -334,7 +334,7 @@ ssize_t __wrap_pwrite(int fd, const void *data, size_t bytes, off_t at)
 	return __real_pwrite(fd, data, bytes, at);
 }
 
-/* Comms come and go meanwhile, and the process may exit. (What holds them up ends the test by its alarm.) */
+/* Comms are created and closed meanwhile, and the process may exit. (If they block, the test's alarm ends it.) */
 static void test_a_disk_that_hangs_holds_nobody_up(void **state)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a write that hangs");
@@ -371,7 +371,7 @@ static int exit_code(pid_t pid)
 	return WEXITSTATUS(status);
 }
 
-/* In a child: how many pages does a reader find? */
+/* In a child: how many files does a reader find? */
 static int pages_seen(void)
 {
 	pid_t pid = fork();
@@ -385,7 +385,7 @@ static int pages_seen(void)
 	return exit_code(pid);
 }
 
-/* A sum over all that is written. */
+/* A checksum of everything written. */
 static uint64_t sum_of(int fd)
 {
 	static uint8_t bytes[1 << 20];
@@ -415,7 +415,7 @@ static void test_a_forked_child_does_no_harm(void **state)
 	written = sum_of(fd);
 	pid = fork();
 	if (!pid) {
-		pair.send->session->tally.breaks = 99; /* what it sees of the comms is not so */
+		pair.send->session->tally.breaks = 99; /* except for its view of the comms */
 		stats_look();
 		stats_end();
 		_exit(0);
@@ -431,7 +431,7 @@ static void test_a_forked_child_does_no_harm(void **state)
 	close_pair();
 }
 
-/* Files of the directory that a living process holds, by the lock alone. */
+/* Files in the directory locked by a living process. */
 static int pages_held(void)
 {
 	struct dirent *entry;
@@ -480,9 +480,9 @@ static void test_old_pages_that_nobody_holds_are_removed(void **state)
 	(void)state;
 	snprintf(own, sizeof(own), "anynet-stats.%d.00000000", (int)getpid());
 	make_file("anynet-stats.1.00000000", true);
-	make_file("anynet-stats.2.00000000", false); /* may be being made */
+	make_file("anynet-stats.2.00000000", false); /* may be incomplete */
 	make_file("anynet.1.00000000", true);
-	make_file(own, true); /* of another process with our number */
+	make_file(own, true); /* of another process with the same pid */
 	stats_begin();
 	assert_false(remove_file("anynet-stats.1.00000000"));
 	assert_true(remove_file("anynet-stats.2.00000000"));
@@ -513,7 +513,7 @@ static void test_an_old_page_that_is_held_stays(void **state)
 	assert_non_null(own_page_file());
 }
 
-/* As in two containers with one /dev/shm, where both processes are number 1. */
+/* As in two containers with one /dev/shm, where both processes have pid 1. */
 static void test_an_old_page_of_another_process_with_our_number_stays(void **state)
 {
 	struct timespec times[2] = { { 0 }, { 0 } };
@@ -529,7 +529,7 @@ static void test_an_old_page_of_another_process_with_our_number_stays(void **sta
 	stats_page_close(&first);
 }
 
-/* Of the test, unless it ends us. */
+/* Unless it kills the test. */
 _Noreturn static void await_the_end(void)
 {
 	alarm(60);
@@ -537,7 +537,7 @@ _Noreturn static void await_the_end(void)
 		pause();
 }
 
-/* A process with a page and a forked worker. The worker tells its number itself: by then it has let go of the page. */
+/* A process with a file and a forked worker. The worker sends its own pid: by then it has closed the file. */
 _Noreturn static void keep_page_and_worker(int tell)
 {
 	struct stats_page page;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is let in while a comm is set up (endpoint.c), and what a WELCOME that is lost changes. The test is the
- * connector, hello by hello; send() of this program is the test's.
+ * Which connections are accepted while a comm is set up (endpoint.c), and the effects of a lost WELCOME. The test is
+ * the connector, hello by hello; send() of this program is the test's.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -40,7 +40,7 @@ static struct {
 	} handle;
 	int fds[LINES]; /* the connector's ends */
 	int lines;
-	int lost;                        /* so many WELCOMEs more cannot be sent */
+	int lost;                        /* this many more WELCOMEs cannot be sent */
 	bool told, changed_meanwhile; /* resume_meanwhile: it was called; the comm was not locked */
 	struct anynet_wire_hello answer; /* the last */
 } test;
@@ -115,7 +115,7 @@ static void accept_once(void)
 		listen_turn();
 }
 
-/* A new connection with this hello. The status of the WELCOME, or NO_REPLY. */
+/* A new connection with this hello. Returns the status of the WELCOME, or NO_REPLY. */
 static int say(struct anynet_wire_hello hello)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "an answer");
@@ -184,7 +184,7 @@ static void say_ready(int line, uint64_t standing)
 	}
 }
 
-/* All streams stand: now it is a comm. */
+/* All streams are established: now it is a comm. */
 static void make_ready_with(int line, uint64_t standing)
 {
 	say_ready(line, standing);
@@ -193,7 +193,7 @@ static void make_ready_with(int line, uint64_t standing)
 	stands(line);
 }
 
-/* By a sender that does not say which. */
+/* By a sender that does not send it. */
 static void make_ready(int line)
 {
 	make_ready_with(line, 0);
@@ -207,7 +207,7 @@ static struct anynet_wire_hello of_one_stream(struct anynet_wire_hello hello)
 	return hello;
 }
 
-/* The connector has not heard that it is connected: it tries again, and there is no comm meanwhile. */
+/* The connector does not know that it is connected: it tries again, and there is no comm meanwhile. */
 static void test_without_its_welcome_there_is_no_comm(void **state)
 {
 	(void)state;
@@ -220,12 +220,12 @@ static void test_without_its_welcome_there_is_no_comm(void **state)
 	}
 	assert_int_equal(say(of_one_stream(hello_of(ANYNET_KIND_COMM, 0, 2))), ANYNET_STATUS_OK);
 	accept_once();
-	assert_null(test.comm); /* of several connects in progress only one will be NCCL's */
+	assert_null(test.comm); /* of several connects in progress NCCL will use only one */
 	make_ready(2);
 	assert_int_equal(test.comm->streams[0]->epoch, 2);
 }
 
-/* Another communicator of this process has nothing to do with it. */
+/* Another communicator of this process is independent. */
 static void test_a_half_built_comm_ends_with_its_own_communicator(void **state)
 {
 	static const int another;
@@ -234,11 +234,11 @@ static void test_a_half_built_comm_ends_with_its_own_communicator(void **state)
 	assert_int_equal(say_comm(0), ANYNET_STATUS_OK);
 	listen_drop_half_built(&another);
 	stands(0);
-	listen_drop_half_built(&local_dev); /* as it was listened for */
+	listen_drop_half_built(&local_dev); /* as passed to listen */
 	is_closed(0);
 }
 
-/* Who has no token is told nothing of this process. */
+/* A peer without the token learns nothing about this process. */
 static void test_who_guesses_is_told_one_bit(void **state)
 {
 	static const enum anynet_hello_kind kinds[] = { ANYNET_KIND_PROBE, ANYNET_KIND_RESUME };
@@ -271,7 +271,7 @@ static void test_another_comm_may_come_after_a_lost_welcome(void **state)
 	assert_int_equal(say(other), ANYNET_STATUS_OK);
 }
 
-/* The connector does without that stream, and its comm stands. */
+/* The connector continues without that stream, and its comm is established. */
 static void test_without_its_welcome_a_stream_alone_is_given_up(void **state)
 {
 	(void)state;
@@ -294,7 +294,7 @@ static void test_a_hello_heard_before_changes_nothing(void **state)
 	assert_int_equal(say_stream(1, 0), ANYNET_STATUS_OK);
 	make_ready(0);
 	assert_int_equal(say_comm(3), NO_REPLY);
-	assert_int_equal(say_comm(4), NO_REPLY); /* it stands */
+	assert_int_equal(say_comm(4), NO_REPLY); /* it is established */
 	stands(0);
 }
 
@@ -319,7 +319,7 @@ static void test_another_comm_has_no_place_beside_the_first(void **state)
 	assert_int_equal(say_comm(0), ANYNET_STATUS_OK);
 	assert_int_equal(say(other), NO_REPLY);
 	stands(0);
-	/* … unless that has gone. */
+	/* … unless that is gone. */
 	shutdown(test.fds[0], SHUT_RDWR);
 	while (test.listener->comm) {
 		accept_once();
@@ -334,18 +334,18 @@ static void test_only_streams_of_the_plan_join_once_and_in_time(void **state)
 
 	(void)state;
 	other.comm_id++;
-	assert_int_equal(say_stream(1, 0), NO_REPLY); /* of which comm? */
+	assert_int_equal(say_stream(1, 0), NO_REPLY); /* of an unknown comm */
 	assert_int_equal(say_comm(0), ANYNET_STATUS_OK);
 	assert_int_equal(say(other), NO_REPLY);
 	assert_int_equal(say_stream(2, 0), ANYNET_STATUS_STALE);
 	assert_int_equal(say_stream(0, 0), ANYNET_STATUS_STALE);
 	assert_int_equal(say_stream(1, 1), ANYNET_STATUS_STALE);
-	make_ready(1); /* it does without stream 1 */
+	make_ready(1); /* it continues without stream 1 */
 	assert_int_equal(say_stream(1, 0), ANYNET_STATUS_STALE);
 	assert_null(test.comm->streams[1]);
 }
 
-/* While accept's line is being written, the sender resumes stream 0, whose path is in that line. */
+/* While the log line of accept is written, the sender resumes stream 0, whose path is part of that line. */
 __attribute__((format(printf, 5, 6)))
 static void resume_meanwhile(int level, unsigned long flags, const char *file, int line,
 			     const char *fmt, ...)
@@ -370,7 +370,7 @@ static void resume_meanwhile(int level, unsigned long flags, const char *file, i
 	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
 	assert_int_equal(send(fd, &hello, sizeof(hello), MSG_NOSIGNAL), sizeof(hello));
 	while (os_now_ms() < until)
-		listen_turn(); /* as another thread's */
+		listen_turn(); /* as in another thread */
 	test.changed_meanwhile = recv(fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) > 0;
 }
 
@@ -414,7 +414,7 @@ static void test_a_stream_does_not_join_twice(void **state)
 	stands(1);
 }
 
-/* --- a receiver asks after its sender --- */
+/* --- a receiver probes its sender --- */
 
 static void test_a_probe_finds_a_comm_by_number_and_token(void **state)
 {
@@ -427,22 +427,22 @@ static void test_a_probe_finds_a_comm_by_number_and_token(void **state)
 	memset(send->session->paths.token, 0x5a, sizeof(send->session->paths.token));
 	memcpy(probe.token, send->session->paths.token, sizeof(probe.token));
 	assert_int_equal(say(probe), ANYNET_STATUS_GONE);
-	comm_enter(send); /* the background thread keeps off */
+	comm_enter(send); /* the background thread does not interfere */
 	assert_int_equal(registry_add(send), 0);
-	assert_int_equal(say(other), ANYNET_STATUS_GONE); /* of another token */
+	assert_int_equal(say(other), ANYNET_STATUS_GONE); /* with another token */
 	other = probe;
 	other.comm_id++;
 	assert_int_equal(say(other), ANYNET_STATUS_GONE);
 	assert_false(send->session->probed);
 	assert_int_equal(say(probe), ANYNET_STATUS_OK);
-	assert_true(send->session->probed && send->attention); /* it looks at its streams */
+	assert_true(send->session->probed && send->attention); /* it checks its streams */
 	send->error = -ETIMEDOUT;
 	assert_int_equal(say(probe), ANYNET_STATUS_GONE);
 	registry_remove(send);
 	send_comm_destroy(send);
 }
 
-/* Between connect and the first thing that NCCL does with the comm. */
+/* Between connect and NCCL's first call for the comm. */
 static void test_a_probe_finds_what_connect_has_just_returned(void **state)
 {
 	struct anynet_wire_hello probe = hello_of(ANYNET_KIND_PROBE, 0, 1);
@@ -464,7 +464,7 @@ static void test_a_probe_finds_what_connect_has_just_returned(void **state)
 
 /* --- READY is lost --- */
 
-/* A sender of this number and token lives: as what connect has returned, which may have nothing to send. */
+/* A sender with this number and token lives: the state after connect, when it may have nothing to send. */
 static struct anynet_comm *add_sender(void)
 {
 	struct anynet_comm *send = send_comm_create(&local_dev, 1);
@@ -473,7 +473,7 @@ static struct anynet_comm *add_sender(void)
 	send->session->paths.comm_id = COMM_ID;
 	memcpy(send->session->paths.token, test.handle.wire.token,
 	       sizeof(send->session->paths.token));
-	comm_enter(send); /* the background thread keeps off */
+	comm_enter(send); /* the background thread does not interfere */
 	assert_int_equal(registry_add(send), 0);
 	return send;
 }
@@ -489,7 +489,7 @@ static void wait_for_a_probe(struct anynet_comm *send)
 	}
 }
 
-/* Its sender has the comm, and resumes the path as it would any other. */
+/* Its sender has the comm, and resumes the path like any other. */
 static void test_a_half_built_comm_lets_its_sender_resume(void **state)
 {
 	struct anynet_comm *send;
@@ -500,7 +500,7 @@ static void test_a_half_built_comm_lets_its_sender_resume(void **state)
 	send = add_sender();
 	shutdown(test.fds[0], SHUT_RDWR);
 	wait_for_a_probe(send);
-	wait_for_a_probe(send); /* the first one may have come before it could be taken up */
+	wait_for_a_probe(send); /* the first one may have arrived before it could be used */
 	assert_non_null(test.listener->comm);
 	assert_int_equal(say(hello_of(ANYNET_KIND_RESUME, 0, 1)), ANYNET_STATUS_OK);
 	assert_int_equal(test.answer.frames, 0);
@@ -510,7 +510,7 @@ static void test_a_half_built_comm_lets_its_sender_resume(void **state)
 	send_comm_destroy(send);
 }
 
-/* It has broken, and the sender does without. */
+/* It has broken, and the sender continues without it. */
 static void test_a_stream_that_broke_before_ready_and_is_given_up_is_not_missed(void **state)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the end of a path");
@@ -529,7 +529,7 @@ static void test_a_stream_that_broke_before_ready_and_is_given_up_is_not_missed(
 	assert_int_equal(test.comm->down, 0);
 }
 
-/* --- what either side may want for both --- */
+/* --- options that either side sets for both --- */
 
 static void test_the_connector_may_want_checksums(void **state)
 {
@@ -541,7 +541,7 @@ static void test_the_connector_may_want_checksums(void **state)
 	assert_true(test.listener->comm->checksum);
 }
 
-/* The test as acceptor, with a listening socket of its own. It may be asked for before it stands. */
+/* The test as acceptor, with its own listening socket. It may be probed before it is established. */
 static void test_the_acceptor_may_want_checksums(void **state)
 {
 	struct anynet_wire_hello probe = hello_of(ANYNET_KIND_PROBE, 0, 1);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Breaks that are no cut at a byte: somebody who comes too late, bytes that change on their way, a comm
- * that is not to be recovered or cannot be. */
+/* Breaks other than a cut at a byte: late resumes, corrupted bytes, a comm that is not to recover or cannot. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +15,7 @@
 #include "transports/session/recovery.h"
 #include "unit/exchange.h"
 
-/* The stream, of which stream 0 lets so many bytes pass. */
+/* The stream, with stream 0 letting this many bytes pass. */
 static void start(const struct exchange_shape *shape, uint64_t left)
 {
 	exchange_open(shape);
@@ -57,7 +56,7 @@ static void test_only_a_newer_epoch_takes_a_stream_over(void **state)
 	exchange_check();
 }
 
-/* They may come while the comm is at work: all of them are answered, the older ones first. */
+/* They may come while the comm is in use: all are answered, the older ones first. */
 static void test_all_who_come_at_the_same_time_are_answered(void **state)
 {
 	struct pair *pair = &exchange.carrier.pair;
@@ -134,11 +133,11 @@ static void test_heartbeats_move_no_position(void **state)
 	}
 }
 
-/* --- bytes that change on their way --- */
+/* --- corrupted bytes --- */
 
 static const struct exchange_shape shape = { .streams = 1, .checksum = true };
 
-/* Whatever is changed, the connection ends and nothing of it is kept. */
+/* Whatever byte is changed, the connection ends and nothing of it is kept. */
 static void run_flipped(int way, uint64_t at)
 {
 	bool mended = false;
@@ -152,7 +151,7 @@ static void run_flipped(int way, uint64_t at)
 		assert_true(turn < EXCHANGE_TURNS_MAX);
 		carrier_settle(&exchange.carrier);
 		exchange_take_done();
-		/* A length that is too large now makes the sender wait for more. */
+		/* After a length that is too large the sender waits for more. */
 		if (recv->streams[0]->fd >= 0 && way == TO_SENDER)
 			recv->streams[0]->ops->ping(recv->streams[0]);
 		if (send->streams[0]->fd >= 0 && recv->streams[0]->fd >= 0)
@@ -205,7 +204,7 @@ static void test_without_recovery_a_cut_is_the_end(void **state)
 	assert_int_equal(welcome.status, ANYNET_STATUS_GONE);
 }
 
-/* One that nobody waits for ends in silence. */
+/* A break that nothing waits for is not logged. */
 static void test_without_recovery_an_idle_end_is_no_error(void **state)
 {
 	(void)state;
@@ -221,7 +220,7 @@ static void test_without_recovery_an_idle_end_is_no_error(void **state)
 	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 0);
 }
 
-/* Nobody brings the stream back. */
+/* The stream is not resumed. */
 static void test_after_the_recovery_timeout_every_request_fails(void **state)
 {
 	const struct timespec pause = { .tv_nsec = 1000000 };

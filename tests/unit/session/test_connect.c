@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connecting, step by step, to somebody who answers as the test wants, or not at all. */
+/* Connecting, step by step, to a peer that answers as the test wants, or not at all. */
 #include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -21,7 +21,7 @@
 #include "unit/environment.h"
 #include "unit/local_net.h"
 
-static _Atomic uint64_t later_ms; /* by which the clock is ahead */
+static _Atomic uint64_t later_ms; /* added to the clock */
 
 int clock_gettime(clockid_t clock, struct timespec *time)
 {
@@ -57,7 +57,7 @@ struct door {
 	} handle;
 };
 
-/* Once: the background thread that the first connection starts reads the settings from then on. */
+/* Once: the background thread, started by the first connection, reads the settings from then on. */
 static int start(void **state)
 {
 	(void)state;
@@ -86,7 +86,7 @@ static void open_door(struct door *door, uint8_t token_byte)
 	handle_fill(&door->handle.wire, 1, token, &addr, 1);
 }
 
-/* From now on nobody listens there. The port stays taken, so that no other test's listener gets the connects. */
+/* From now on there is no listener. The port stays taken, so that no other test's listener gets the connects. */
 static void shut_door(struct door *door)
 {
 	struct sockaddr_storage addr;
@@ -105,7 +105,7 @@ static int connect_step(struct door *door, struct anynet_comm **comm)
 	return anynet_connect(&local_dev, &opts, door->handle.bytes, comm);
 }
 
-/* The next who comes in by the door, and what he says; the connect goes on meanwhile. */
+/* The next connection to the listener, and its hello; the connect continues meanwhile. */
 static int let_in(struct door *door, struct anynet_wire_hello *hello)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a hello");
@@ -158,7 +158,7 @@ static void test_the_next_address_is_tried(void **state)
 	(void)state;
 	open_door(&shut, 1);
 	open_door(&door, 1);
-	close(shut.fd); /* nothing listens there any more */
+	close(shut.fd); /* there is no listener any more */
 	door.handle.wire.addrs[1] = door.handle.wire.addrs[0];
 	door.handle.wire.addrs[0] = shut.handle.wire.addrs[0];
 	fd = let_in(&door, &hello);
@@ -169,7 +169,7 @@ static void test_the_next_address_is_tried(void **state)
 	close(door.fd);
 }
 
-/* No packet is answered there: whoever waits to be accepted fills the queue. */
+/* No packet is answered there: connections that wait for accept fill the queue. */
 static void stop_the_door(struct door *door, int waiting[2])
 {
 	struct sockaddr_storage to;
@@ -183,7 +183,7 @@ static void stop_the_door(struct door *door, int waiting[2])
 	}
 }
 
-/* The kernel would go on with the first one for two minutes. */
+/* The kernel would keep trying the first one for two minutes. */
 static void test_an_address_that_does_not_answer_is_left_for_the_next(void **state)
 {
 	struct anynet_wire_hello hello;
@@ -199,7 +199,7 @@ static void test_an_address_that_does_not_answer_is_left_for_the_next(void **sta
 	door.handle.wire.addrs[0] = silent.handle.wire.addrs[0];
 	assert_int_equal(connect_step(&door, &comm), 0);
 	for (int i = 0; i < 5; i++) {
-		later_ms += 800; /* more at a time is a pause, which does not count */
+		later_ms += 800; /* a longer step is a standstill, which does not count */
 		assert_int_equal(connect_step(&door, &comm), 0);
 	}
 	fd = let_in(&door, &hello);
@@ -213,7 +213,7 @@ static void test_an_address_that_does_not_answer_is_left_for_the_next(void **sta
 	close(door.fd);
 }
 
-/* Its kernel has acknowledged the hello: that is waited for. */
+/* Its kernel has acknowledged the hello: the peer is waited for. */
 static void test_a_late_peer_is_waited_for(void **state)
 {
 	struct anynet_wire_hello hello;
@@ -356,7 +356,7 @@ static void test_who_gives_up_listens_no_longer(void **state)
 	close(door.fd);
 }
 
-/* Of two NCCLs in one process the one that ends leaves the other's connects alone. */
+/* Of two NCCLs in a process the one that ends does not affect the other's connects. */
 static void test_an_owner_that_ends_takes_its_own_connects(void **state)
 {
 	struct anynet_comm *comm;
@@ -386,7 +386,7 @@ static void test_an_owner_that_ends_takes_its_own_connects(void **state)
 	close(other.fd);
 }
 
-/* Another thread's close looks for abandoned connects just when the deadline of this one has passed. */
+/* Another thread's close looks for abandoned connects just when this one times out. */
 static void test_a_connect_that_is_called_reports_its_own_time_out(void **state)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the clock");

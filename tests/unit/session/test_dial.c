@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dialling, with and without a secret: to our own accept engine with hellos of every kind, and to
- * somebody who answers as he likes. */
+/* Dialling, with and without a secret: to the product's accept engine with hellos of every kind, and to a peer with
+ * arbitrary answers. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -62,7 +62,7 @@ static int with_secret(void **state)
 	return secret_known() ? 0 : 77;
 }
 
-/* --- our own accept engine --- */
+/* --- the product's accept engine --- */
 
 static struct anynet_listener *listener;
 static struct anynet_comm *accepted;
@@ -98,7 +98,7 @@ static int dial_to_the_end(struct dial *dial)
 	return ret;
 }
 
-/* The status of the welcome, or -errno. A stream that joins is hung up on at once. */
+/* Returns the status of the welcome, or -errno. A stream that joins is closed at once. */
 static int call(const struct comm_paths *paths, enum anynet_hello_kind kind, unsigned stream,
 		uint32_t epoch)
 {
@@ -139,9 +139,9 @@ static void test_hellos_of_every_kind_are_answered(void **state)
 	anynet_net_trim(&local_dev);
 }
 
-/* --- somebody else --- */
+/* --- an arbitrary peer --- */
 
-static int other; /* his listening socket */
+static int other; /* its listening socket */
 
 static struct comm_paths find_other(void)
 {
@@ -157,12 +157,12 @@ static struct comm_paths find_other(void)
 	return paths;
 }
 
-/* One call of ours, seen from both ends. */
+/* One dial, from both ends. */
 struct line {
 	struct dial dial;
-	int fd;                         /* his end */
-	struct anynet_wire_hello hello; /* as he got it */
-	struct auth auth;               /* his side of the proof, if he has one */
+	int fd;                         /* its end */
+	struct anynet_wire_hello hello; /* as received */
+	struct auth auth;               /* its side of the proof, if it has one */
 };
 
 static void wait_for(int fd)
@@ -237,7 +237,7 @@ static struct anynet_wire_hello welcome_with(enum anynet_hello_status status)
 	return welcome;
 }
 
-/* His whole answer is this; what it comes to for us is `status` with `reason`. */
+/* This is its whole answer; the dial's result is `status` with `reason`. */
 static void comes_to(const struct anynet_wire_hello *message, enum anynet_hello_status status,
 		     const char *reason)
 {
@@ -293,7 +293,7 @@ static void test_an_answer_to_another_question_is_none(void **state)
 	comes_to(&right, ANYNET_STATUS_OK, "");
 }
 
-/* Of what is not proved only that is believed which an honest peer cannot prove. */
+/* Without a proof only a refusal that an honest peer cannot prove is believed. */
 static void test_with_a_secret_only_refusals_need_no_proof(void **state)
 {
 	(void)state;
@@ -335,7 +335,7 @@ static void test_a_wrong_challenge_is_not_answered(void **state)
 	hang_up(&line);
 }
 
-/* The proof is right, the question is another one's. */
+/* The proof is right, but the challenge belongs to another connection. */
 static void test_a_challenge_to_another_question_is_not_answered(void **state)
 {
 	struct anynet_wire_hello message;

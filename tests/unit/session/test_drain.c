@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Comms that NCCL has closed: they stay until the peer has what was promised to it, over a new
- * connection if the old one broke, and no longer. */
+/* Comms that NCCL has closed: they stay until the peer has all data due to it, over a new connection if the old one
+ * broke, and no longer. */
 #include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -29,7 +29,7 @@ static int teardown(void **state)
 	return pair_teardown(state);
 }
 
-/* As the background thread does it, some times. */
+/* As the background thread does, several times. */
 static bool is_over(struct anynet_comm *comm)
 {
 	bool over = false;
@@ -67,7 +67,7 @@ static void test_a_sender_stays_until_all_is_read(void **state)
 	expect_end(1);
 }
 
-/* A turn ends after a bounded amount: what is sent once more may be out and BYE not yet. */
+/* An iteration ends after a limited amount: retransmissions may be sent and BYE not yet. */
 static void test_a_stream_is_not_shut_before_bye_is_out(void **state)
 {
 	struct anynet_stream *stream;
@@ -83,7 +83,7 @@ static void test_a_stream_is_not_shut_before_bye_is_out(void **state)
 	expect_end(0);
 }
 
-/* Sends were reported done, and nobody has them yet. */
+/* Sends were reported done, and the receiver does not have them yet. */
 static void stays_for_its_stream(bool broke_before)
 {
 	pair_open_send(&pair, 1);
@@ -141,7 +141,7 @@ static void test_a_sender_that_owes_nothing_does_not_wait_for_its_stream(void **
 	}
 }
 
-/* Accept at the other end waits for it, and there may be nothing else. */
+/* Accept at the other end waits for it, and nothing else may come. */
 static void test_a_sender_stays_for_ready(void **state)
 {
 	(void)state;
@@ -234,8 +234,8 @@ static int accept_hello(struct anynet_comm *send, int listener, struct anynet_wi
 	return fd;
 }
 
-/* The receiver that gets the hello throws away what it has not read of the old connection, even if
- * its kernel has all of it. */
+/* The receiver that gets the hello discards what it has not read from the old connection, even if its kernel has all of
+ * it. */
 static void test_a_sender_that_has_said_resume_stays_until_it_is_answered(void **state)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the sender's next step");
@@ -340,7 +340,7 @@ static void test_a_receiver_that_has_told_nothing_does_not_wait_for_its_stream(v
 {
 	(void)state;
 	pair_open_recv(&pair, 2);
-	receive_one(1, 0); /* told on stream 0 */
+	receive_one(1, 0); /* sent on stream 0 */
 	assert_int_equal(take_word(0).type, ANYNET_FRAME_ACK);
 	pair_hang_up(&pair, 1);
 	comm_turn(pair.recv);
@@ -350,7 +350,7 @@ static void test_a_receiver_that_has_told_nothing_does_not_wait_for_its_stream(v
 	assert_true(is_over(pair.recv));
 }
 
-/* The sender may not know yet that nobody wants it. */
+/* The sender may not know yet that the receiver is closed. */
 static void test_what_comes_after_close_is_thrown_away_in_whatever_pieces(void **state)
 {
 	struct anynet_wire_frame frame = frame_data(0, 0, 0, PAIR_LARGE);

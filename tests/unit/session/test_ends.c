@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a connection ends: on purpose, by the peer's death, by a message that does not fit, by NCCL
- * taking memory back. */
+/* How a connection ends: by close, by the peer's death, by a message that does not fit, by deregistration. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <setjmp.h>
@@ -70,7 +69,7 @@ static void test_a_peer_that_said_bye_may_close(void **state)
 		for (int i = 0; i < 10; i++)
 			comm_turn(pair.recv);
 		assert_int_equal(comm_error(pair.recv), 0);
-		/* Asking for more is an error. */
+		/* Another test is an error. */
 		assert_int_equal(anynet_irecv(pair.recv, &(struct anynet_recv){ .n = 1, .data = &buffer, .bytes = &bytes, .tags = &tag }, &refused),
 				 -ECONNRESET);
 		assert_null(refused);
@@ -111,7 +110,7 @@ static void test_an_end_without_bye_names_stream_and_peer(void **state)
 	warned_once("2 pending requests");
 }
 
-/* The end comes with the last bytes, before anybody has looked. */
+/* The end arrives with the last bytes, before anything was polled. */
 static void test_an_end_right_behind_data_is_seen(void **state)
 {
 	(void)state;
@@ -173,7 +172,7 @@ static void test_a_broken_stream_fails_every_request_of_both_sides(void **state)
 	for (int i = 0; i < 3; i++) {
 		recvs[i] = pair_irecv(&pair, data, PAIR_LARGE, i);
 		sends[i] = pair_isend(&pair, data, i ? PAIR_LARGE : 1,
-				      3 + i); /* nobody waits for these */
+				      3 + i); /* without receives */
 	}
 	pair_finish(sends, 1, NULL);
 	for (int i = 0; i < 3; i++) {
@@ -208,7 +207,7 @@ static void test_a_message_larger_than_its_buffer_fails_with_both_sizes(void **s
 	pair_fails(reqs[1], -EMSGSIZE);
 	warned_once("message of 500 bytes for a posted receive of 499 bytes");
 	assert_int_equal(data[0], (char)0xee);
-	/* The sender is told by the end of the connection. */
+	/* The sender notices the end of the connection. */
 	assert_int_equal(send(pair.fds[0], data, 1, MSG_NOSIGNAL), -1);
 }
 
@@ -253,7 +252,7 @@ static void test_frames_that_cannot_be_right_are_refused(void **state)
 		frame_data(0, 0, 0, 10),
 		frame_data(0, 0, 0, 10),
 		frame_data(0, 0, 0, 0),
-		frame_data(0, 0, ANYNET_FLAG_CRC, 10), /* nobody has asked for checksums */
+		frame_data(0, 0, ANYNET_FLAG_CRC, 10), /* checksums were not requested */
 	};
 
 	(void)state;
@@ -273,7 +272,7 @@ static void test_frames_that_cannot_be_right_are_refused(void **state)
 	bad_frame(&(struct anynet_wire_frame){ .type = 77 }, 0, "frame of unknown type 77");
 }
 
-/* Its second half names another message, tag, size, or so many bytes that they end behind the buffer. */
+/* Its second half has another message, tag or size, or so many bytes that they end behind the buffer. */
 static void test_frames_of_one_message_say_the_same_of_it(void **state)
 {
 	static char half[128];
@@ -319,7 +318,7 @@ static void test_a_notice_with_payload_is_refused(void **state)
 	bad_frame(&ready, 0, "frame of type 3 with a payload of 3 bytes");
 }
 
-/* Two streams bring the same bytes: the buffer must not be handed back while one still writes to it. */
+/* Two streams deliver the same bytes: the buffer must not be returned while one still writes to it. */
 static void test_bytes_that_come_twice_are_refused(void **state)
 {
 	struct anynet_wire_frame frame = frame_data(0, 0, 0, 100);
@@ -336,7 +335,7 @@ static void test_bytes_that_come_twice_are_refused(void **state)
 	warned_once("bad frame");
 }
 
-/* The same of an empty message, of which only the checksum is still to come on the first stream. */
+/* The same for an empty message, of which only the checksum on the first stream is still to come. */
 static void test_an_empty_message_that_comes_twice_is_refused(void **state)
 {
 	struct anynet_wire_frame frame = frame_data(0, 0, 0, 0);
@@ -375,7 +374,7 @@ static void test_deregistering_under_a_receive_ends_the_comm(void **state)
 	assert_int_equal(send(pair.fds[0], data, 10, 0), 10);
 	pair_idle(reqs[0]);
 	anynet_dereg_mr(pair.recv, mr);
-	free(buffer); /* a write to it is a sanitizer's error */
+	free(buffer); /* a write to it is a sanitizer error */
 	send(pair.fds[0], data, 10, MSG_NOSIGNAL);
 	pair_fails(reqs[0], -ECANCELED);
 	pair_fails(reqs[1], -ECANCELED);
@@ -397,7 +396,7 @@ static void test_deregistering_under_a_send_ends_the_comm(void **state)
 	anynet_dereg_mr(pair.send, mr);
 	free(buffer);
 	pair_fails(req, -ECANCELED);
-	/* What the socket had taken may come; then the connection is over. */
+	/* Data that the socket had taken may arrive; then the connection ends. */
 	while (recv(pair.fds[0], data, sizeof(data), MSG_DONTWAIT) > 0)
 		;
 	assert_int_equal(recv(pair.fds[0], data, 1, MSG_DONTWAIT), 0);
@@ -444,8 +443,8 @@ static void test_closing_says_bye_on_every_stream(void **state)
 	anynet_net_trim(&local_dev);
 }
 
-/* A receiver leaves the tail byte of the last frame in its socket: a reset because of it could overtake its
- * last word. */
+/* A receiver leaves the tail byte of the last frame in its socket: a reset because of it could overtake its last
+ * frame. */
 static void test_an_unread_tail_is_no_reset(void **state)
 {
 	struct anynet_wire_frame frame;
@@ -487,7 +486,7 @@ static void make_tcp_pair(int fds[2])
 	close(listener);
 }
 
-/* With MSG_ZEROCOPY it would be read out of NCCL's buffers, whatever is in them by then. */
+/* With MSG_ZEROCOPY it would be read from NCCL's buffers, whatever they contain by then. */
 static void test_what_the_kernel_holds_of_a_severed_stream_is_not_sent(void **state)
 {
 	static char large[8 << 20];
@@ -507,7 +506,7 @@ static void test_what_the_kernel_holds_of_a_severed_stream_is_not_sent(void **st
 	setsockopt(fds[1], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	while ((n = recv(fds[1], large, sizeof(large), 0)) > 0)
 		;
-	assert_int_equal(n, -1); /* no orderly end behind all of it */
+	assert_int_equal(n, -1); /* no orderly end after it */
 	assert_int_equal(errno, ECONNRESET);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stream is broken: how often it is dialled, what the answers mean, and when the comm is given up (recovery.c). The
- * clock is the test's, and so is connect(): nobody is there, no packet gets through, or the test answers.
+ * A broken stream: how often it is dialled, the meaning of the answers, and when the comm fails (recovery.c). The clock
+ * is the test's, and so is connect(): there is no peer, no packet gets through, or the test answers.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -22,29 +22,29 @@
 #include "transports/session/recovery.h"
 #include "unit/carrier.h"
 
-#define PORT     4711 /* of the peer, where nothing is sent to */
+#define PORT     4711 /* addresses of the peer to which nothing is sent */
 #define STEP_MS  10
 #define RECOVERY_MS  3000
-#define GONE_MS  500 /* nobody there for so long */
-#define PAUSE_MS 250 /* between dials, at most */
+#define GONE_MS  500 /* no peer for this long */
+#define PAUSE_MS 250 /* longest time between dials */
 
 enum network {
 	REFUSES,
 	UNREACHABLE,
 	ANSWERED, /* by the test */
-	SILENT,   /* connections do not come to stand */
+	SILENT,   /* connections are not established */
 };
 
 static struct {
 	struct pair pair;
 	struct anynet_comm *comm;
 	enum network network;
-	uint16_t lost_port; /* to which no packet gets through; 0 = none */
+	uint16_t lost_port; /* address to which no packet gets through; 0 = none */
 	uint64_t start, now;
 	unsigned dials;
 	uint64_t dialled_ms, longest_pause_ms;
 	int peer;                       /* its end of the last connection; -1 = none */
-	struct anynet_wire_hello hello; /* heard there */
+	struct anynet_wire_hello hello; /* received there */
 } test = { .now = 1000000 };
 
 static void hang_up(void)
@@ -112,7 +112,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* So many addresses at either end. */
+/* This many addresses at either end. */
 static void know_paths(unsigned count)
 {
 	struct comm_paths *paths = &test.comm->session->paths;
@@ -169,12 +169,12 @@ static void step(void)
 {
 	if (!test.comm->is_send && !is_over() && !test.comm->session->recovery)
 		recovery_stream(test.comm, test.comm->streams[0],
-				false); /* as the background thread's look does */
+				false); /* as the background thread does */
 	if (test.comm->session->recovery && !is_over())
 		recovery_step(test.comm, os_now_ms());
 }
 
-/* Until it is given up, at most so long. Returns how long that was. */
+/* Until it fails, or this long at most. Returns the time. */
 static uint64_t pass(uint64_t ms)
 {
 	uint64_t begin = test.now;
@@ -184,7 +184,7 @@ static uint64_t pass(uint64_t ms)
 	return test.now - begin;
 }
 
-/* Until a hello has come. */
+/* Until a hello has arrived. */
 static void hear(enum anynet_hello_kind kind)
 {
 	uint64_t begin = test.now;
@@ -235,7 +235,7 @@ static void test_a_peer_that_nobody_listens_for_is_gone(void **state)
 	warned_of("the peer process is gone");
 }
 
-/* A firewall says no on one path, and the other one is silent: the process may live. */
+/* A firewall rejects on one path, and the other one is silent: the process may live. */
 static void test_a_refusal_on_one_path_is_not_the_end_while_another_is_silent(void **state)
 {
 	(void)state;
@@ -247,7 +247,7 @@ static void test_a_refusal_on_one_path_is_not_the_end_while_another_is_silent(vo
 	warned_of("did not come back within ANYNET_RECOVERY_TIMEOUT");
 }
 
-/* Somebody was there meanwhile, though he said nothing. */
+/* A peer was there meanwhile, although it sent nothing. */
 static void test_it_is_not_with_an_answer_in_between(void **state)
 {
 	(void)state;
@@ -275,7 +275,7 @@ static void test_what_does_not_come_back_is_given_up_in_time(void **state)
 	warned_of("did not come back within ANYNET_RECOVERY_TIMEOUT");
 }
 
-/* So that a path that is back is found before long; and not in a loop. */
+/* So that a path that works again is found soon; and not in a busy loop. */
 static void test_it_is_dialled_again_and_again(void **state)
 {
 	(void)state;
@@ -289,7 +289,7 @@ static void test_it_is_dialled_again_and_again(void **state)
 	assert_in_range(test.dials, 20000 / (PAUSE_MS + STEP_MS), 20000 / PAUSE_MS + 10);
 }
 
-/* It has its parent's comm, with connections that lead nowhere: a RESUME of its own would take the stream away. */
+/* It has its parent's comm, with broken connections: a RESUME of the child would take the stream away. */
 static void test_a_forked_child_does_not_dial(void **state)
 {
 	unsigned dials;
@@ -313,7 +313,7 @@ static void test_a_forked_child_does_not_dial(void **state)
 	assert_true(test.dials > dials);
 }
 
-/* A path that is dead must not hold up the next one; a path may also be slow. */
+/* A dead path must not delay the next one; a path may also be slow. */
 static void test_a_silent_path_is_given_longer_each_time(void **state)
 {
 	(void)state;
@@ -328,7 +328,7 @@ static void test_a_silent_path_is_given_longer_each_time(void **state)
 	assert_in_range(test.longest_pause_ms, 500, 1000);
 }
 
-/* How long a connection is kept on which the peer says nothing. */
+/* How long a connection is kept on which the peer sends nothing. */
 static uint64_t kept_without_an_answer(void)
 {
 	uint64_t begin;
@@ -379,7 +379,7 @@ static void test_a_peer_that_has_ended_it_says_so(void **state)
 	warned_of("the peer has ended this connection");
 }
 
-/* They lie in the connection that the peer has closed, and we have not read to its end. */
+/* They are in the connection that the peer has closed, which was not read to its end. */
 static void test_its_last_words_count(void **state)
 {
 	const uint16_t slot = 0;
@@ -398,7 +398,7 @@ static void test_its_last_words_count(void **state)
 	pair_finish(&req, 1, NULL);
 }
 
-/* They break the rules: that is the error, told with the path on which they came, which ends as well. */
+/* They break the protocol: that is the error, logged with the path on which they arrived, which ends as well. */
 static void test_wrong_last_words_are_the_error(void **state)
 {
 	const struct anynet_wire_frame wrong = { .type = ANYNET_FRAME_ACK,
@@ -434,7 +434,7 @@ static void test_what_is_stale_is_tried_with_a_larger_epoch(void **state)
 	assert_true(test.hello.epoch > epoch + 1); /* by as many as may have been lost */
 }
 
-/* Epochs are numbers modulo 2^32: the receiver has seen the larger one, and what comes after it is behind 0. */
+/* Epochs are numbers modulo 2^32: the receiver has seen the larger one, and the next is after 0. */
 static void test_epochs_go_on_behind_the_largest(void **state)
 {
 	uint32_t epoch;
@@ -468,7 +468,7 @@ static void test_other_refusals_are_no_end(void **state)
 	}
 }
 
-/* The stream goes on over the connection that has been answered. */
+/* The stream continues over the connection that was answered. */
 static void answer_ok(void)
 {
 	struct anynet_stream *stream = test.comm->streams[0];
@@ -483,7 +483,7 @@ static void answer_ok(void)
 	test.peer = -1;
 }
 
-/* The receiver closes the old connection before it answers: that is no reason to begin anew. */
+/* The receiver closes the old connection before it answers: that is no reason to start again. */
 static void test_a_way_home_is_not_lost_with_the_old_connection(void **state)
 {
 	struct comm_paths *paths;
@@ -507,7 +507,7 @@ static void test_a_way_home_is_not_lost_with_the_old_connection(void **state)
 	assert_int_equal(test.comm->streams[0]->pair.to, 0);
 }
 
-/* The receiver has changed over when it answers, whatever the old path does meanwhile. */
+/* The receiver has switched when it answers, whatever happens to the old path meanwhile. */
 static void test_a_hello_that_is_out_is_waited_for(void **state)
 {
 	(void)state;
@@ -582,7 +582,7 @@ static void test_an_idle_one_that_nobody_answers_gives_up_quietly(void **state)
 	assert_int_equal(comm_error(test.comm), 0);
 }
 
-/* --- READY has not arrived: accept has not returned, and NCCL asks for nothing --- */
+/* --- READY has not arrived: accept has not returned, and NCCL calls nothing --- */
 
 static void test_a_sender_without_sends_waits_for_accept(void **state)
 {
@@ -609,7 +609,7 @@ static void open_half_built(void)
 	to_recv(test.comm)->ready = false;
 }
 
-/* The sender may have been asked just before it could take that up, and has nothing to send that would tell it. */
+/* The sender may have been probed just before it could react, and has nothing to send that would show the break. */
 static void test_a_half_built_one_asks_until_its_sender_comes_back(void **state)
 {
 	(void)state;
@@ -623,7 +623,7 @@ static void test_a_half_built_one_asks_until_its_sender_comes_back(void **state)
 	assert_false(is_over());
 }
 
-/* Nobody would learn that it was given up: accept would wait for a connect that has returned long ago. */
+/* The failure would not be noticed: accept would wait for a connect that returned long ago. */
 static void test_a_half_built_one_waits_as_long_as_its_sender_may_live(void **state)
 {
 	(void)state;
@@ -656,7 +656,7 @@ static void test_a_half_built_one_ends_with_its_sender(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-/* What it had sent by a stream that is left waits for the message that was lost with another one. */
+/* Data that it had sent by a remaining stream waits for the message that was lost with another one. */
 static void test_a_peer_that_is_gone_leaves_a_receiver_with_half_of_it(void **state)
 {
 	struct anynet_wire_frame second = frame_data(1, 0, 1, 5);
@@ -681,7 +681,7 @@ static void test_a_peer_that_is_gone_leaves_a_receiver_with_half_of_it(void **st
 	pair_fails(req, -ECONNRESET);
 }
 
-/* It was sent before its sender went, and stays until NCCL posts the receive. */
+/* It was sent before its sender was gone, and stays until NCCL posts the receive. */
 static void test_what_has_come_is_not_given_up_with_the_peer(void **state)
 {
 	struct anynet_wire_frame frame = frame_data(0, 0, 1, 5);
@@ -710,7 +710,7 @@ static void test_what_has_come_is_not_given_up_with_the_peer(void **state)
 		assert_false(is_over());
 		req = pair_irecv(&test.pair, pair_in, 8, 0);
 		recovery_stream(test.comm, test.comm->streams[0],
-				false); /* attention comes before the streams' turn */
+				false); /* attention is served before the streams */
 		pair_finish(&req, 1, &size);
 		assert_int_equal(size, 5);
 		assert_memory_equal(pair_in, "after", 5);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The other side of a comm that is closed: BYE, and whatever ends of a connection may fall upon the last
- * words. */
+/* The other side of a closed comm: BYE, and the ends of connections that may lose the last frames. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,7 +47,7 @@ static void test_a_bye_ends_an_idle_sender_without_an_error(void **state)
 	turns();
 	assert_null(pair.send->streams[0]);
 	assert_false(pair.send->peer_closed);
-	/* The other stream goes on. */
+	/* The other stream continues. */
 	pair_send(&pair, pair_out, 50);
 	pair_expect(&pair, 1, ANYNET_FRAME_DATA, 1);
 	put_bye(1);
@@ -58,7 +57,7 @@ static void test_a_bye_ends_an_idle_sender_without_an_error(void **state)
 	assert_false(drain_start(pair.send));
 }
 
-/* … and a receiver whose sender has said it: it need not come back. */
+/* … and a receiver whose sender has sent it: it need not come back. */
 static void test_who_comes_back_after_bye_is_told_that_it_is_over(void **state)
 {
 	struct anynet_wire_hello welcome;
@@ -100,7 +99,7 @@ static void test_a_bye_while_a_send_waits_is_an_error(void **state)
 	capture_forget();
 }
 
-/* Sending fails before anybody has looked what there is to read. */
+/* Sending fails before anything was read. */
 static void test_the_last_words_on_a_connection_are_heard(void **state)
 {
 	struct anynet_request *req, *next;
@@ -120,7 +119,7 @@ static void test_the_last_words_on_a_connection_are_heard(void **state)
 	assert_false(atomic_load(&next->done));
 }
 
-/* Its acknowledgement cannot be told any more. */
+/* Its acknowledgement cannot be sent any more. */
 static void test_what_a_sender_said_before_it_went_is_received(void **state)
 {
 	struct anynet_request *req;
@@ -143,7 +142,7 @@ static void test_what_a_sender_said_before_it_went_is_received(void **state)
 
 /* --- both sides, and a connection that ends at any byte --- */
 
-/* Let what can happen happen; connections that end are replaced as long as both comms are there. */
+/* Runs until nothing changes; connections that end are replaced while both comms exist. */
 static bool finish(bool (*is_done)(void))
 {
 	for (int turn = 0; turn < 100; turn++) {
@@ -156,7 +155,7 @@ static bool finish(bool (*is_done)(void))
 	return false;
 }
 
-/* While a comm drains; by the receiver the cut is noticed now, or not before the hello. */
+/* While a comm drains; the receiver notices the cut now, or only at the hello. */
 static void cut_and_mend(struct anynet_comm *draining, bool noticed)
 {
 	assert_false(drain_over(draining));
@@ -176,7 +175,7 @@ static bool send_is_done(void)
 	return pending->comm->is_send && pair_done(pending, NULL);
 }
 
-/* A receive is done, its comm closed at once. */
+/* A receive is done, and its comm is closed at once. */
 static void close_receiver_behind_ack(uint64_t at, bool noticed)
 {
 	struct anynet_comm *recv;
@@ -236,7 +235,7 @@ static bool receiver_knows_the_end(void)
 	return carrier.pair.recv->streams[0] == NULL;
 }
 
-/* Sends are done, their comm closed at once; only later somebody receives. */
+/* Sends are done, and their comm is closed at once; the receives are posted later. */
 static void close_sender_behind_data(uint64_t at, bool noticed)
 {
 	struct anynet_request *reqs[3];
@@ -261,7 +260,7 @@ static void close_sender_behind_data(uint64_t at, bool noticed)
 		assert_int_equal(sizes[i], 10 + i);
 		assert_memory_equal(pair_in + 20 * i, pair_out + i, 10 + (size_t)i);
 	}
-	/* The comm is destroyed now: the connection ends behind BYE. */
+	/* The comm is destroyed now: the connection ends after BYE. */
 	carrier_carry(&carrier);
 	carrier_cut(&carrier, 0);
 	for (int i = 0; i < 5; i++)

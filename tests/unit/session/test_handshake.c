@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handshakes from outside: who is shut out, when, and what he is told before that. test_accept.c goes on with
- * those who are let in. */
+/* Handshakes from outside: which are refused, when, and with what answer. test_accept.c continues with accepted
+ * ones. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <setjmp.h>
@@ -36,7 +36,7 @@ static union {
 	uint8_t bytes[ANYNET_HANDLE_BYTES];
 } handle;
 
-static atomic_int flood; /* so many connections from 192.0.2.1 wait in front of the others */
+static atomic_int flood; /* this many connections from 192.0.2.1 precede the others */
 
 int accept4(int fd, __SOCKADDR_ARG from, socklen_t *bytes, int flags)
 {
@@ -139,7 +139,7 @@ static int try_to_dial(int *fd)
 	return connect(*fd, (struct sockaddr *)&to, (socklen_t)socket_addr_bytes(&to)) ? -errno : 0;
 }
 
-/* One that has said the first bytes of a message. */
+/* One that has sent the first bytes of a message. */
 static int say(const void *message, size_t bytes)
 {
 	int fd;
@@ -149,7 +149,7 @@ static int say(const void *message, size_t bytes)
 	return fd;
 }
 
-/* Of a comm with two streams, which waits for its sender's READY when it has been made. */
+/* For a comm with two streams, which waits for its sender's READY when it has been made. */
 static struct anynet_wire_hello good_hello(void)
 {
 	struct anynet_wire_hello hello;
@@ -164,7 +164,7 @@ static struct anynet_wire_hello good_hello(void)
 	return hello;
 }
 
-/* Has the engine hung up, by now? */
+/* Has the engine closed the connection? */
 static bool is_shut_out(int fd)
 {
 	char byte;
@@ -173,7 +173,7 @@ static bool is_shut_out(int fd)
 	return !n || (n < 0 && errno == ECONNRESET);
 }
 
-/* True: an answer, which goes to *answer; false: he is shut out without one. */
+/* True: an answer, which goes to *answer; false: it is closed without one. */
 static bool is_answered(int fd, struct anynet_wire_hello *answer)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "an answer, or an end");
@@ -191,7 +191,7 @@ static bool is_answered(int fd, struct anynet_wire_hello *answer)
 	return true;
 }
 
-/* The real peer's first connection: all who came before have been looked at when it is answered. */
+/* The peer's first connection: all earlier ones have been processed when it is answered. */
 static int be_welcomed(struct anynet_wire_hello hello)
 {
 	struct anynet_wire_hello answer;
@@ -273,7 +273,7 @@ static void test_who_says_too_little_has_a_time(void **state)
 	close(peer);
 }
 
-/* However many there are, they are nobody's trouble: accept does not fail, and the peer is let in behind them. */
+/* However many there are, they do no harm: accept does not fail, and the peer is accepted after them. */
 static void test_who_is_not_allowed_is_no_trouble(void **state)
 {
 	(void)state;
@@ -283,9 +283,9 @@ static void test_who_is_not_allowed_is_no_trouble(void **state)
 	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 0);
 }
 
-/* --- those who have been challenged --- */
+/* --- challenged connections --- */
 
-#define DESCRIPTORS 400 /* of which handshakes of each kind may have an eighth */
+#define DESCRIPTORS 400 /* an eighth of which may be used by handshakes of each kind */
 #define REPLAYS     100
 
 /* Until an answer of this type has come. */
@@ -302,8 +302,8 @@ static void await(int fd, uint8_t type, struct anynet_wire_hello *answer)
 	assert_int_equal(answer->type, type);
 }
 
-/* A peer has been challenged, and answers late: a hello that somebody has heard, and says again and again meanwhile,
- * takes nothing from it. */
+/* A peer has been challenged, and answers late: a recorded hello, replayed again and again meanwhile, does not affect
+ * it. */
 static void check_late_peer(struct anynet_wire_hello theirs)
 {
 	struct anynet_wire_hello hello, challenge, answer, response;
@@ -371,7 +371,7 @@ static void test_the_port_is_shut_when_nobody_listens(void **state)
 	close(fd);
 }
 
-/* Before the background thread starts, as a process does: who asks last for a call at exit is called first. */
+/* Before the background thread starts, as in a process: exit handlers run in reverse order of registration. */
 static int open_crypto(void **state)
 {
 	char why[200];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In which order a stream's addresses are dialled again. */
+/* The order in which a stream's addresses are dialled again. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,8 +18,8 @@ static struct anynet_stream *streams[] = { &broken, &other };
 static struct session session;
 static struct anynet_comm comm;
 
-/* One stream, which had a connection from our first NIC to the peer's, and belongs there; another one that
- * has none either. */
+/* One stream, which was connected from the first NIC to the peer's first, and belongs there; another one without a
+ * connection. */
 static int setup(void **state)
 {
 	(void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections that stand and move nothing, on a clock and a stream of the test's: when they count, and when it is
- * over (progress.h). */
+/* Connections that are established and deliver nothing, with a clock and a stream of the test: when they count, and
+ * when the comm fails (progress.h). */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -53,7 +53,7 @@ static int setup(void **state)
 	return 0;
 }
 
-/* One from this position, which ends `ms` later. */
+/* One with this position, which ends `ms` later. */
 static void connection(uint64_t frames, uint32_t part, enum stream_moved what, uint64_t ms)
 {
 	progress_begin(&stream, (struct stream_position){ frames, part });
@@ -68,8 +68,8 @@ static void test_it_is_over_when_nothing_has_moved_for_long(void **state)
 
 	(void)state;
 	connection(5, 0, STREAM_STUCK, 300);
-	since = began + 300; /* nothing waited before: it may have stood for hours */
-	assert_false(progress_is_over(&stream, since - 1)); /* by a look that began before */
+	since = began + 300; /* nothing waited before: it may have been established for hours */
+	assert_false(progress_is_over(&stream, since - 1)); /* by a check that started before */
 	connection(5, 0, STREAM_STUCK, 300);
 	connection(5, 0, STREAM_STUCK, 300);
 	assert_false(progress_is_over(&stream, since + RECOVERY_MS - 1));
@@ -104,7 +104,7 @@ static void test_progress_begins_a_new_row(void **state)
 {
 	(void)state;
 	connection(5, 0, STREAM_STUCK, 0);
-	connection(5, 0, STREAM_MOVED, 100); /* as its kernel says */
+	connection(5, 0, STREAM_MOVED, 100); /* according to its kernel */
 	assert_false(progress_is_over(&stream, began + 10 * RECOVERY_MS));
 	connection(5, 0, STREAM_STUCK, 0);
 	connection(5, 128, STREAM_STUCK, 0); /* the receiver has more of it */
@@ -140,7 +140,7 @@ static void test_the_same_place_again_is_put_off(void **state)
 	assert_int_equal(progress_pause_ms(&stream), 0);
 }
 
-/* One that brought something is followed by the next at once; a WRITE that is refused will be again. */
+/* One that delivered something is replaced at once; a WRITE that is refused will be refused again. */
 static void test_links_made_in_vain_follow_each_other_ever_more_slowly(void **state)
 {
 	static const uint64_t seconds[] = { 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 512 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The flight recorder: what is noted, where it goes on the page, and what is said when a comm fails. */
+/* The flight recorder: recorded events, their place in the statistics file, and the log when a comm fails. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -32,7 +32,7 @@ static atomic_bool disk_hangs;
 ssize_t __real_write(int fd, const void *data, size_t bytes);
 ssize_t __wrap_write(int fd, const void *data, size_t bytes);
 
-/* By the linker in place of the C library's. */
+/* Replaces the C library's function by the linker. */
 ssize_t __wrap_write(int fd, const void *data, size_t bytes)
 {
 	while (atomic_load(&disk_hangs))
@@ -60,14 +60,14 @@ static int teardown(void **state)
 	return rmdir(dir);
 }
 
-/* What the recorder of a comm holds: its event number i. */
+/* Fills the recorder of a comm: event number i. */
 static const struct anynet_stats_event *event(const struct anynet_comm *comm, uint64_t i)
 {
 	assert_true(i < comm->session->recorder->page.count);
 	return &comm->session->recorder->page.events[i % ANYNET_STATS_EVENTS];
 }
 
-/* The newest event is of this kind, and these are its words. */
+/* The newest event is of this kind, and has this text. */
 static void newest(const struct anynet_comm *comm, enum anynet_stats_event_kind kind,
 		   const char *words)
 {
@@ -78,7 +78,7 @@ static void newest(const struct anynet_comm *comm, enum anynet_stats_event_kind 
 	assert_string_equal(text, words);
 }
 
-/* --- what is noted --- */
+/* --- events --- */
 
 static void test_breaks_returns_and_replays_are_noted(void **state)
 {
@@ -216,7 +216,7 @@ static void test_every_kind_has_words_of_its_own(void **state)
 	}
 }
 
-/* --- the page --- */
+/* --- the statistics file --- */
 
 static void open_pair(void)
 {
@@ -313,7 +313,7 @@ static char *dump_path(void)
 	return path;
 }
 
-/* Of the file that was written; it is removed. */
+/* Reads the file that was written, and removes it. */
 static unsigned lines_of(char first[512], char last[512])
 {
 	FILE *file = fopen(dump_path(), "r");
@@ -401,7 +401,7 @@ static void test_a_file_that_cannot_be_written_is_no_harm(void **state)
 	assert_true(dump_flush(PATIENCE_MS));
 	assert_int_equal(capture_count(CAPTURE_INFO, "cannot write the events of the connection to /nowhere/at/all"), 1);
 	assert_int_equal(comm_error(pair.send), -ECONNRESET);
-	/* Nor is a link that somebody has put there, to a file that is not ours. */
+	/* Nor is a symbolic link to another user's file. */
 	strcpy(local_cfg.dump_dir, dir);
 	snprintf(other, sizeof(other), "%s/other", dir);
 	assert_int_equal(symlink(other, dump_path()), 0);
@@ -412,7 +412,7 @@ static void test_a_file_that_cannot_be_written_is_no_harm(void **state)
 	assert_int_equal(unlink(other), -1);
 }
 
-/* Another user may have made a file of the process's name, or hung one up there by a link. */
+/* Another user may have made a file of the process's name, or a link of that name. */
 static void test_a_file_that_is_anothers_too_is_not_written_to(void **state)
 {
 	char other[128];
@@ -436,7 +436,7 @@ static void test_a_file_that_is_anothers_too_is_not_written_to(void **state)
 	unlink(other);
 }
 
-/* The comm's caller, and whoever holds the lock, must not wait for a disk that does not answer. */
+/* Neither the comm's caller nor a holder of the lock may wait for a file system that does not answer. */
 static void test_a_disk_that_hangs_holds_nobody_up(void **state)
 {
 	char first[512], last[512];

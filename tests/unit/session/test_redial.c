@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which new connections a sender makes for a stream that broke or whose path is suspect, as far as it is
- * decided by who looks at the comm. */
+/* Which new connections a sender makes for a stream that broke or whose path is suspect, as far as the check of the
+ * comm decides it. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -28,7 +28,7 @@ enum {
 };
 
 static int listeners[PATHS];
-static uint64_t now; /* dialling takes little time here: nothing is given up */
+static uint64_t now; /* dialling is quick here: nothing fails */
 
 static int setup(void **state)
 {
@@ -46,13 +46,13 @@ static int teardown(void **state)
 	return signs_teardown(state);
 }
 
-/* What was put off until now, by the clock, is due. */
+/* Deferred work is due now, by the clock. */
 static void step(void)
 {
 	recovery_step(signs.pair.send, anynet_max(now, os_now_ms()));
 }
 
-/* The first connection comes over this path, and so far none over the other. */
+/* The first connection uses this path, and so far none the other. */
 static void dialled_first(int path)
 {
 	struct pollfd fds[PATHS] = { [OWN] = { .fd = listeners[OWN], .events = POLLIN },
@@ -90,12 +90,12 @@ static void test_for_a_stream_that_broke_its_own_path_is_tried_first(void **stat
 {
 	(void)state;
 	break_stream();
-	recovery_free(signs.pair.send); /* as if there had been no memory: the next look begins again */
+	recovery_free(signs.pair.send); /* as if there had been no memory: the next check starts again */
 	signs_look_after(0);
 	dialled_first(OWN);
 }
 
-/* Nobody is answered there before accept is called. */
+/* It is not answered there before accept is called. */
 static int fill_backlog(int listener)
 {
 	const struct sockaddr_in *local = (const struct sockaddr_in *)&local_dev.addr;
@@ -108,7 +108,7 @@ static int fill_backlog(int listener)
 	return fd;
 }
 
-/* Which connection is being made? Its descriptor is the lowest that was free. 0 = none. */
+/* Which connection is being made? Its descriptor is the lowest free one. 0 = none. */
 static ino_t being_made(int fd)
 {
 	struct stat stat;
@@ -116,7 +116,7 @@ static ino_t being_made(int fd)
 	return fstat(fd, &stat) ? 0 : stat.st_ino;
 }
 
-/* It may be waiting for a link that was gone: what was sent over it is retransmitted only much later. */
+/* It may wait for a link that was down: its data is retransmitted only much later. */
 static void test_what_is_being_made_begins_anew_with_a_link_event_only(void **state)
 {
 	int filler = fill_backlog(listeners[OTHER]), fd = dup(filler);
@@ -146,11 +146,11 @@ static void test_what_is_being_made_begins_anew_with_a_link_event_only(void **st
 	close(filler);
 }
 
-/* --- what is said on the new connections, and answered --- */
+/* --- hellos on the new connections, and answers --- */
 
 static struct anynet_wire_hello said;
 
-/* The peer's end of the next connection over this path, and the hello on it. */
+/* The peer's end of the next connection over this path, and its hello. */
 static int be_called(int path)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a hello");
@@ -162,7 +162,7 @@ static int be_called(int path)
 		step();
 		if (fd < 0)
 			fd = socket_accept(listeners[path], &from);
-		now += fd < 0; /* it may be pausing */
+		now += fd < 0; /* it may be waiting */
 		deadline_turn(&deadline);
 	}
 	assert_int_equal(hello_check(&said, ANYNET_HELLO), 0);
@@ -202,7 +202,7 @@ static void test_each_try_has_a_newer_epoch(void **state)
 	}
 }
 
-/* Of an earlier life of the connection it may know a newer epoch. */
+/* It may know a newer epoch from an earlier connection. */
 static void test_an_epoch_that_was_too_old_is_left_far_behind(void **state)
 {
 	uint32_t epoch;
@@ -231,7 +231,7 @@ static void test_a_receiver_that_has_closed_ends_it_at_once(void **state)
 	fd = be_called(OWN);
 	answer(fd, ANYNET_STATUS_GONE);
 	while (!comm_error(signs.pair.send)) {
-		/* No further try. */
+		/* No further attempt. */
 		assert_int_equal(socket_accept(listeners[OWN], &from), -EAGAIN);
 		assert_int_equal(socket_accept(listeners[OTHER], &from), -EAGAIN);
 		now++;
@@ -258,7 +258,7 @@ static void test_a_path_that_answers_again_needs_no_other(void **state)
 	close(filler);
 }
 
-/* The receiver may have gone over to the new connection, and given up the one that answers. */
+/* The receiver may have switched to the new connection, and closed the one that answers. */
 static void test_who_has_said_resume_waits_for_the_answer(void **state)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the stream's return");
@@ -283,7 +283,7 @@ static void test_who_has_said_resume_waits_for_the_answer(void **state)
 	close(fd);
 }
 
-/* The comm fails, and its streams are freed: recovery asks for no more of them. */
+/* The comm fails, and its streams are freed: recovery must not use them. */
 static void test_an_impossible_position_ends_the_comm(void **state)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the end");
@@ -304,7 +304,8 @@ static void test_an_impossible_position_ends_the_comm(void **state)
 	close(fd);
 }
 
-/* What waits for an answer on the way home holds nobody up once the stream is silent: its path may be what died. */
+/* A standby that waits for its answer does not delay anything once the stream is silent: its path may be the dead
+ * one. */
 static void test_a_silent_stream_does_not_wait_for_its_way_home(void **state)
 {
 	struct anynet_stream *stream = signs.pair.send->streams[0];
@@ -312,7 +313,7 @@ static void test_a_silent_stream_does_not_wait_for_its_way_home(void **state)
 	int fd;
 
 	(void)state;
-	stream->pair = (struct anynet_wire_pair){ OTHER, OTHER }; /* away */
+	stream->pair = (struct anynet_wire_pair){ OTHER, OTHER }; /* standby */
 	stream->home = (struct anynet_wire_pair){ OWN, OWN };
 	suspect();
 	fd = be_called(OWN);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Comms come and go while threads of the plugin's are at work on others all the time. */
+/* Comms are created and closed while threads of the plugin use others all the time. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 
 static atomic_bool over;
 
-/* As an I/O thread: with a comm for a millisecond, then with the next. */
+/* As an I/O thread: uses a comm for a millisecond, then the next. */
 static void *work(void *token)
 {
 	const struct timespec moment = { .tv_nsec = 1000000 };
@@ -42,7 +42,7 @@ static void test_a_new_comm_does_not_wait_for_ever(void **state)
 	token = registry_token(&busy);
 	for (int i = 0; i < READERS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, work, &token), 0);
-	alarm(60); /* in vain by then */
+	alarm(60); /* without effect by then */
 	for (int i = 0; i < ROUNDS; i++) {
 		assert_int_equal(registry_add(&new), 0);
 		registry_remove(&new);
@@ -85,7 +85,7 @@ static void note(struct anynet_comm *comm, void *sum)
 	*(unsigned *)sum += 1u << comm->session->slot;
 }
 
-/* Somebody is at work on one of them for a while. */
+/* A thread uses one of them for a while. */
 static void *leave_late(void *comm)
 {
 	const struct timespec moment = { .tv_nsec = 20000000 };

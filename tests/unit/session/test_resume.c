@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stream that is cut goes on exactly where the receiver says that it ended: one small stream with all
- * kinds of frames in it, cut at every byte, in all ways that a connection can end.
+ * A cut stream continues exactly at the receiver's position: one small stream with all kinds of frames, cut at every
+ * byte, in every way in which a connection can end.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -17,9 +17,9 @@
 #define HEADER_BYTES sizeof(struct anynet_wire_frame)
 
 enum ending {
-	NOTICED, /* both sides read to the end of what was carried */
-	FENCED,  /* the receiver has read all of it, and learns by the hello */
-	UNREAD,  /* it has not read the last of it either */
+	NOTICED, /* both sides read everything that was transferred */
+	FENCED,  /* the receiver has read all of it, and learns of the cut by the hello */
+	UNREAD,  /* it has not read all of it either */
 	ENDINGS,
 	IN_TURN = ENDINGS,
 };
@@ -27,13 +27,13 @@ enum ending {
 struct cut {
 	enum carrier_way way;
 	unsigned stream;
-	uint64_t at; /* bytes of that way that pass */
+	uint64_t at; /* bytes of that direction that pass */
 	enum ending ending;
-	bool narrow;   /* it is the sender's socket that takes no more */
+	bool narrow;   /* the sender's socket takes no more */
 	unsigned lost; /* answers that do not reach the sender */
 };
 
-static struct exchange_record reference; /* the stream as it is without a cut */
+static struct exchange_record reference; /* the stream without a cut */
 
 static int teardown(void **state)
 {
@@ -41,12 +41,12 @@ static int teardown(void **state)
 	return exchange_teardown(state);
 }
 
-/* --- where a stream ended --- */
+/* --- the position of a cut --- */
 
 struct place {
 	uint64_t frames;
 	uint32_t part;
-	size_t at; /* in the reference: begin of that frame */
+	size_t at; /* in the reference: start of that frame */
 };
 
 static size_t frame_bytes(const struct anynet_wire_frame *frame)
@@ -65,7 +65,7 @@ static struct anynet_wire_frame frame_at(size_t at)
 	return frame;
 }
 
-/* The receiver's position when it has read the first `bytes` of the stream. */
+/* The receiver's position after the first `bytes` of the stream. */
 static struct place place_after(uint64_t bytes)
 {
 	struct place place = { 0, 0, 0 };
@@ -100,7 +100,7 @@ static size_t place_of_frame(uint64_t frames)
 	return at;
 }
 
-/* The new connection brought the stream from the place of the WELCOME on, each frame once. */
+/* The new connection carried the stream from the position in the WELCOME on, each frame once. */
 static void check_tape(const struct carrier_stream *stream, const struct anynet_wire_hello *welcome)
 {
 	size_t at = place_of_frame(welcome->frames), skipped = 0;
@@ -166,7 +166,7 @@ static void mend(const struct cut *cut, struct anynet_wire_hello *welcome)
 	carrier_welcome(&exchange.carrier, cut->stream, welcome);
 }
 
-/* One step of everything; returns whether something moved. */
+/* One step of everything; returns whether anything was transferred. */
 static bool step(const struct cut *cut, bool cut_is_due)
 {
 	bool moved;
@@ -205,7 +205,7 @@ static void run(const struct exchange_shape *shape, const struct cut *cut,
 	exchange_check();
 }
 
-/* As run(), of a stream that is learned already. */
+/* As run(), for a known stream. */
 static void run_and_check(const struct exchange_shape *shape, const struct cut *cut)
 {
 	struct place place = place_after(cut->at);
@@ -277,7 +277,7 @@ static void test_acks_and_cts_may_be_cut_at_any_byte(void **state)
 				       (struct cut){ .way = TO_SENDER });
 }
 
-/* Answers lost, so that the position is asked for again and again. */
+/* Answers are lost, so the position is requested again and again. */
 static void test_a_lost_welcome_changes_no_position(void **state)
 {
 	(void)state;
@@ -307,8 +307,8 @@ static void test_one_of_two_streams_may_be_cut_anywhere(void **state)
 	}
 }
 
-/* No connection lives for long, so most frames need several: what is in place is counted from the
- * beginning of the message, whatever the frames that brought it. */
+/* No connection lasts long, so most frames need several: received data is counted from the start of the message,
+ * whichever frames carried it. */
 static void test_connections_of_few_bytes_bring_it_all_in_the_end(void **state)
 {
 	enum {

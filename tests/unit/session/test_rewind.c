@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a sender does with the position that a receiver tells: it is checked against what was sent, and
- * what has been acknowledged never goes out again. */
+/* A sender's use of the position that a receiver reports: it is checked against what was sent, and acknowledged data is
+ * never retransmitted. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,7 +50,7 @@ static void expect_nothing(void)
 	assert_false(frame_get(pair.fds[0], &frame, pair_in, sizeof(pair_in)));
 }
 
-/* The position that was told last is impossible: the comm has failed. */
+/* The last reported position is impossible: the comm has failed. */
 static void expect_refused(void)
 {
 	assert_int_equal(comm_error(pair.send), -EPROTO);
@@ -63,11 +63,11 @@ static void expect_refused(void)
 
 struct stream {
 	bool checksum;
-	bool announced; /* the last message waits for its CTS, behind its RTS */
+	bool announced; /* the last message waits for its CTS, after its RTS */
 	size_t taken;   /* bytes the socket has taken; 0 = all */
 };
 
-/* Frame 0 is a copied message, frame 1 a large one, or the RTS of one. */
+/* Frame 0 is a copied message, frame 1 a large one, or its RTS. */
 static void resume_at(const struct stream *stream, uint64_t frames, uint32_t part)
 {
 	local_cfg.checksum = stream->checksum;
@@ -128,7 +128,7 @@ static void test_a_part_of_what_has_no_parts_is_impossible(void **state)
 	possible((struct stream){ 0 }, 1, ANYNET_PART_ALIGN);
 	impossible((struct stream){ 0 }, 1, ANYNET_PART_ALIGN + 1);
 	impossible((struct stream){ 0 }, 1, 1);
-	/* A copied message; behind the last frame; a notice; with a checksum behind it. */
+	/* A copied message; after the last frame; an announcement; with a checksum after it. */
 	impossible((struct stream){ 0 }, 0, ANYNET_PART_ALIGN);
 	impossible((struct stream){ 0 }, 2, ANYNET_PART_ALIGN);
 	impossible((struct stream){ .announced = true }, 1, ANYNET_PART_ALIGN);
@@ -151,7 +151,7 @@ static void test_a_part_that_was_not_sent_is_impossible(void **state)
 	impossible((struct stream){ .taken = first - 1 }, 1, ANYNET_PART_ALIGN);
 }
 
-/* A part counts from the beginning of the message, also in a frame that went on in its middle. */
+/* A part counts from the start of the message, also in a frame that continued in its middle. */
 static void test_parts_are_counted_from_the_beginning_of_the_message(void **state)
 {
 	static const uint32_t parts[] = { 256, 256, 0, 1024, 1024, 2944 };
@@ -185,7 +185,7 @@ static void test_what_is_acknowledged_is_not_sent_again(void **state)
 	frame = expect_data(1, 0);
 	put_ack(frame.slot);
 	pair_finish(&reqs[1], 1, NULL);
-	/* Frames are consumed in their order: so was the one before. */
+	/* Frames are consumed in order: so was the previous one. */
 	resume_send(&pair, 0, 2, 0);
 	pair_idle(reqs[0]);
 	expect_data(2, 0);
@@ -202,7 +202,7 @@ static void send_three_large(void)
 	assert_int_equal(comm_turn(pair.send), 0);
 }
 
-/* The log still holds these frames: what makes them impossible is that one of them is acknowledged. */
+/* The log still has these frames: they are impossible because one of them is acknowledged. */
 static void test_what_is_acknowledged_cannot_be_asked_for(void **state)
 {
 	(void)state;
@@ -217,7 +217,7 @@ static void test_what_is_acknowledged_cannot_be_asked_for(void **state)
 	}
 }
 
-/* What the receiver has said once, that frames were consumed, it cannot take back. */
+/* The receiver cannot take back that frames were consumed. */
 static void test_a_position_before_the_last_one_is_impossible(void **state)
 {
 	(void)state;
@@ -231,7 +231,7 @@ static void test_a_position_before_the_last_one_is_impossible(void **state)
 	}
 }
 
-/* Its slot is another message's by now, its memory too. */
+/* Its slot belongs to another message by now, its memory too. */
 static void test_a_slot_used_again_is_not_taken_for_the_old_message(void **state)
 {
 	struct anynet_request *req;
@@ -256,7 +256,7 @@ static void test_a_slot_used_again_is_not_taken_for_the_old_message(void **state
 
 /* --- sends that are done --- */
 
-/* They go out again although NCCL does not call: the background thread comes by as long as there is something. */
+/* They are retransmitted although NCCL does not call: the background thread comes as long as there is something. */
 static void test_what_is_sent_again_has_attention_until_it_is_out(void **state)
 {
 	struct anynet_request *reqs[3];
@@ -304,7 +304,7 @@ static void resume_and_expect(uint32_t from, uint32_t end)
 static void test_the_log_grows_with_what_is_not_acknowledged(void **state)
 {
 	enum {
-		BEFORE = TCP_LOG_FRAMES - 10, /* acknowledged: it does not begin at its beginning */
+		BEFORE = TCP_LOG_FRAMES - 10, /* acknowledged: it does not begin at its start */
 		COUNT = BEFORE + ANYNET_SENDS - 1
 	};
 	static const uint32_t from[] = { BEFORE,    BEFORE + 1, TCP_LOG_FRAMES, 2 * TCP_LOG_FRAMES,
@@ -323,7 +323,7 @@ static void test_the_log_grows_with_what_is_not_acknowledged(void **state)
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(from); i++)
 		resume_and_expect(from[i], COUNT);
-	/* Here it goes on, with numbers of its own. */
+	/* Here it continues, with its own numbers. */
 	pair_send(&pair, pair_out, COUNT % 100);
 	expect_data(COUNT, 0);
 	resume_and_expect(COUNT, COUNT + 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests that wait: heartbeats while they do, and a word in the log when it takes long. */
+/* Requests that wait: heartbeats meanwhile, and a warning when it takes long. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -86,7 +86,8 @@ static void warned(unsigned count, const char *text)
 	fail_msg("'%s' does not say '%s'", line, text);
 }
 
-/* What its kernel takes in is progress of a slow peer; heartbeats of a stopped one it takes in as well. */
+/* Data that the kernel of a slow peer accepts is progress; heartbeats, which a stopped peer's kernel accepts as well,
+ * are not. */
 static void test_acknowledged_heartbeats_are_no_progress(void **state)
 {
 	(void)state;
@@ -136,7 +137,7 @@ static void test_a_stall_is_told_once_with_who_and_what_and_how_long(void **stat
 	for (int i = 0; i < 20; i++)
 		signs_look_after(SIGNS_STALL_MS);
 	warned(1, "");
-	/* The next one is another stall. */
+	/* The next one is a new stall. */
 	frame_put(signs.pair.fds[0], &frame, "first");
 	pair_finish(&req, 1, NULL);
 	signs_look_after(10);
@@ -194,7 +195,7 @@ static void test_a_stall_of_silent_paths_says_so(void **state)
 	warned(1, "broken or silent and are being replaced");
 }
 
-/* Nobody looked in the meantime. */
+/* The comm was not checked meanwhile. */
 static void test_a_stall_begins_with_the_request(void **state)
 {
 	struct anynet_wire_frame frame = frame_data(0, 7, 0, 5);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Suspect paths: the receiver, who sees that a path is silent, tells the sender, who believes it for a while. */
+/* Suspect paths: the receiver notices that a path is silent and reports it to the sender, which uses the report for a
+ * while. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #include "unit/carrier.h"
 #include "unit/signs.h"
 
-/* --- what the receiver tells --- */
+/* --- reports of the receiver --- */
 
 static uint32_t suspected_epoch;
 
@@ -38,7 +39,7 @@ static void test_a_receiver_tells_of_a_suspicion_once_on_another_stream(void **s
 	signs_look_after(1000);
 	for (unsigned i = 0; i < 3; i++)
 		assert_false(suspect_came(i, 0));
-	/* Each silence is told. */
+	/* Each silence is reported. */
 	signs.streams[0] = signs_healthy;
 	signs_look_after(100);
 	signs_lose(0);
@@ -66,7 +67,7 @@ static void test_a_suspicion_waits_for_a_stream_that_works(void **state)
 	assert_false(suspect_came(0, 0));
 }
 
-/* It has found out by itself, or its path is well: no word about that any more. */
+/* It has noticed by itself, or its path works: no report any more. */
 static void test_a_stream_does_not_suspect_itself(void **state)
 {
 	(void)state;
@@ -86,7 +87,7 @@ static void test_a_stream_does_not_suspect_itself(void **state)
 	}
 }
 
-/* With nobody to leave it to it is told there all the same. */
+/* Without another stream it is reported on that path all the same. */
 static void test_acks_go_by_a_stream_that_is_not_suspect(void **state)
 {
 	static uint8_t data[100], bitmap[ANYNET_ACK_BYTES];
@@ -113,7 +114,7 @@ static void test_acks_go_by_a_stream_that_is_not_suspect(void **state)
 	}
 }
 
-/* A reset may have come to this side only. */
+/* A reset may have reached this side only. */
 static void test_a_receiver_tells_of_a_stream_that_stays_broken(void **state)
 {
 	(void)state;
@@ -124,7 +125,7 @@ static void test_a_receiver_tells_of_a_stream_that_stays_broken(void **state)
 	assert_int_equal(signs.pair.recv->streams[1]->fd, -1);
 	signs.now = signs.pair.recv->streams[1]->breaks.ms;
 	signs_look_after(50);
-	assert_false(suspect_came(0, 1)); /* the sender finds out by itself, as a rule */
+	assert_false(suspect_came(0, 1)); /* the sender usually notices by itself */
 	for (int i = 0; i < 2; i++) {
 		signs_look_after(100);
 		assert_true(suspect_came(0, 1));
@@ -135,9 +136,9 @@ static void test_a_receiver_tells_of_a_stream_that_stays_broken(void **state)
 	assert_false(suspect_came(0, 1));
 }
 
-/* --- what the sender makes of it --- */
+/* --- the sender's reaction --- */
 
-/* Of one connection, and no other of the stream. */
+/* For one connection, and no other of the stream. */
 static void put_suspect_of(unsigned stream, unsigned about, uint32_t epoch)
 {
 	struct anynet_wire_frame suspect = {
@@ -166,7 +167,7 @@ static void test_a_suspicion_of_an_older_connection_counts_no_more(void **state)
 	assert_true(signs_suspect(0));
 }
 
-/* The receiver sees no stream: who hears nothing asks the receiver's kernel. */
+/* The receiver sees no activity of the stream: it probes its own kernel. */
 static void test_a_probe_makes_the_sender_ask_every_stream(void **state)
 {
 	(void)state;
@@ -186,7 +187,7 @@ static void test_a_sender_believes_a_suspicion_for_a_while(void **state)
 {
 	(void)state;
 	signs_open_send(2);
-	put_suspect(1, 2); /* about no stream of ours */
+	put_suspect(1, 2); /* about an unknown stream */
 	put_suspect(1, 255);
 	assert_false(signs_suspect(0) || signs_suspect(1));
 	assert_int_equal(comm_error(signs.pair.send), 0);
@@ -202,7 +203,7 @@ static void test_a_sender_believes_a_suspicion_for_a_while(void **state)
 	assert_false(signs_suspect(0));
 }
 
-/* Its own silence has begun when the suspicion is over, but is not long enough yet. */
+/* Its own silence began when the suspicion ended, but is not long enough yet. */
 static void test_a_suspected_path_that_is_silent_stays_suspect(void **state)
 {
 	(void)state;

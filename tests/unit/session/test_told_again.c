@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Acknowledgements and CTS that may be lost with a stream's connection: told once more on that stream,
- * and no more once the sender is known to have them; what comes too late does no harm. */
+/* Acknowledgements and CTS that may be lost with a stream's connection: repeated once on that stream, and no more once
+ * the sender is known to have them; late ones do no harm. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@ static int teardown(void **state)
 	return pair_teardown(state);
 }
 
-/* --- receiver: the test sends, on stream 1; stream 0 is where the receiver tells things --- */
+/* --- receiver: the test sends, on stream 1; the receiver answers on stream 0 --- */
 
 static void turns(void)
 {
@@ -57,7 +57,7 @@ static void told_once(unsigned stream, enum anynet_frame_type type, uint16_t slo
 	assert_int_equal(frame.seq, seq);
 }
 
-/* The next words are a bitmap with this slot and no other. */
+/* The next frame is a bitmap with this slot only. */
 static void told_by_bitmap(unsigned stream, uint16_t slot)
 {
 	struct anynet_wire_frame frame;
@@ -90,13 +90,13 @@ static void test_a_lost_ack_is_told_again_on_its_stream(void **state)
 		told_once(0, ANYNET_FRAME_ACK, 205, 0);
 		told_nothing();
 	}
-	/* It was not told there. */
+	/* It was not sent there. */
 	resume_recv_ok(&pair, 1, NULL);
 	resume_recv_ok(&pair, 2, NULL);
 	told_nothing();
 }
 
-/* Message 0 is there, and so much of its acknowledgement, which goes on stream 0, is out. */
+/* Message 0 has arrived, and this much of its acknowledgement is sent, on stream 0. */
 static void tell_in_part(size_t bytes)
 {
 	pair_open_recv(&pair, 2);
@@ -126,7 +126,7 @@ static void test_a_heartbeat_waits_for_the_end_of_a_word(void **state)
 	tell_in_part(10);
 	stream = pair.recv->streams[0];
 	assert_int_equal(recv(pair.fds[0], bytes, sizeof(bytes), MSG_DONTWAIT), 10);
-	stream->ops->ping(stream); /* nothing is in progress, but for what is not out yet */
+	stream->ops->ping(stream); /* nothing is in flight, except what is not sent yet */
 	turns();
 	assert_int_equal(recv(pair.fds[0], bytes + 10, sizeof(bytes) - 10, MSG_DONTWAIT),
 			 sizeof(header) + ANYNET_ACK_BYTES - 10);
@@ -138,7 +138,7 @@ static void test_a_heartbeat_waits_for_the_end_of_a_word(void **state)
 	assert_int_equal(bytes[0], ANYNET_FRAME_PING);
 }
 
-/* Whatever it was told, when the sender uses the slot again it has understood. */
+/* When the sender uses the slot again it has received the acknowledgement. */
 static void test_a_slot_used_again_needs_no_word_about_before(void **state)
 {
 	(void)state;
@@ -152,7 +152,7 @@ static void test_a_slot_used_again_needs_no_word_about_before(void **state)
 	told_nothing();
 }
 
-/* Nobody is posted for it yet: it is a word about the slot all the same. */
+/* No receive is posted for it yet: it concerns the slot all the same. */
 static void test_a_message_that_waits_in_its_stream_is_a_word_too(void **state)
 {
 	struct anynet_wire_frame frame = frame_data(1, 0, ANYNET_FLAG_ACK, 8);
@@ -186,7 +186,7 @@ static void test_an_ack_moves_to_the_stream_that_it_was_told_on_last(void **stat
 
 /* --- CTS --- */
 
-/* A large message of tag 1 asks on stream 1 and is cleared on stream 0. */
+/* A large message of tag 1 asks on stream 1 and gets its CTS on stream 0. */
 static struct anynet_request *clear_large(uint32_t seq, uint16_t slot)
 {
 	struct anynet_wire_frame rts =
@@ -246,9 +246,9 @@ static void test_data_that_begins_to_come_shows_that_the_cts_is_known(void **sta
 	told_by_bitmap(0, 77);
 }
 
-/* --- words that had to wait --- */
+/* --- frames that had to wait --- */
 
-/* A new socket's descriptor is the lowest that is free. */
+/* The descriptor of a new socket is the lowest free one. */
 static int next_descriptor(void)
 {
 	int fd = dup(STDIN_FILENO);
@@ -258,7 +258,7 @@ static int next_descriptor(void)
 	return fd;
 }
 
-/* `count` acknowledgements are told on stream 0 and lost. */
+/* `count` acknowledgements are sent on stream 0 and lost. */
 static void lose_acks(uint16_t count)
 {
 	for (uint16_t i = 0; i < count; i++) {
@@ -317,7 +317,7 @@ static void test_newer_words_about_a_slot_replace_those_to_be_told_again(void **
 	told_nothing();
 }
 
-/* The sender had the CTS after all: its data comes before the CTS can be told again. */
+/* The sender had the CTS after all: its data arrives before the CTS can be repeated. */
 static void test_data_may_come_before_the_cts_is_told_again(void **state)
 {
 	enum {
@@ -346,7 +346,7 @@ static void test_data_may_come_before_the_cts_is_told_again(void **state)
 	told_nothing();
 }
 
-/* --- sender: the test receives, and says things that are old news --- */
+/* --- sender: the test receives, and repeats old frames --- */
 
 static void put_word(enum anynet_frame_type type, uint16_t slot, uint32_t seq)
 {
@@ -418,17 +418,17 @@ static void test_a_cts_told_again_counts_for_its_message_only(void **state)
 	put_word(ANYNET_FRAME_ACK, slot, 1);
 	put_word(ANYNET_FRAME_CTS, slot, 1); /* acknowledged */
 	pair_finish(&req, 1, NULL);
-	put_word(ANYNET_FRAME_CTS, slot, 1); /* over */
+	put_word(ANYNET_FRAME_CTS, slot, 1); /* complete */
 	no_frame();
 	req = pair_isend(&pair, pair_out, PAIR_LARGE, 2);
 	assert_int_equal(take_frame(ANYNET_FRAME_RTS, 2).slot, slot);
-	put_word(ANYNET_FRAME_CTS, slot, 1); /* the slot is another message's */
+	put_word(ANYNET_FRAME_CTS, slot, 1); /* the slot belongs to another message */
 	no_frame();
 	put_word(ANYNET_FRAME_CTS, slot, 2);
 	take_frame(ANYNET_FRAME_DATA, 2);
 }
 
-/* Of which the socket has taken all but the byte that the receiver does not need. */
+/* The socket has taken all of it but the byte that the receiver does not need. */
 static void test_an_ack_may_come_before_the_tail_is_out(void **state)
 {
 	const size_t frame = sizeof(struct anynet_wire_frame) + LOCAL_EAGER_BYTES;
@@ -465,7 +465,7 @@ static void test_an_ack_may_come_before_the_tail_is_out(void **state)
 		pair_idle(next);
 		put_word(ANYNET_FRAME_ACK, slot_of_next, 1);
 		pair_finish(&next, 1, NULL);
-		assert_true(send_confirmed(pair.send)); /* without another word about the first */
+		assert_true(send_confirmed(pair.send)); /* without another frame about the first */
 		put_word(ANYNET_FRAME_ACK, slot, 0);
 		pair_close(&pair);
 	}

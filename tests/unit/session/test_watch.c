@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Paths that give no sign: when they are suspected, and what becomes of them. */
+/* Paths without a sign of life: when they are suspect, and what happens to them. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@ static void test_a_path_that_answers_is_not_suspect(void **state)
 		signs_look_after(1000);
 		assert_false(signs_suspect(0));
 	}
-	/* A packet that is lost now and then is no sign of anything. */
+	/* A single lost packet means nothing. */
 	signs.streams[0] = tried_once;
 	signs_look_after(0);
 	signs_look_after(5000);
@@ -155,7 +155,7 @@ static void test_a_glance_may_end_a_stream(void **state)
 	assert_int_equal(comm_error(comm), -ECONNRESET); /* before it had everything */
 }
 
-/* Of many packets the peer's host has had some, or says that it waits for one. */
+/* Of many packets the peer's host has received some, or reports that it waits for one. */
 static void test_a_path_with_losses_is_not_suspect(void **state)
 {
 	(void)state;
@@ -171,7 +171,7 @@ static void test_a_path_with_losses_is_not_suspect(void **state)
 		signs_look_after(1000);
 		assert_false(signs_suspect(0));
 	}
-	/* What was sent after that is counted from its own beginning. */
+	/* Data sent after that is counted from its own start. */
 	signs.streams[0] = signs_healthy;
 	signs_look_after(0);
 	signs.streams[0] = signs_dead;
@@ -203,7 +203,7 @@ static void test_alarms_in_a_row_come_ever_later(void **state)
 	assert_true(signs_suspect(0));
 }
 
-/* Who waits sees it sooner than the next look; not where there is no other path. */
+/* A waiting caller notices before the next look; not if there is no other path. */
 static void test_who_waits_glances_at_paths_that_do_not_get_on(void **state)
 {
 	struct anynet_request *req, *next;
@@ -220,7 +220,7 @@ static void test_who_waits_glances_at_paths_that_do_not_get_on(void **state)
 		assert_int_equal(signs_suspect(0), alternative);
 		pair_close(&signs.pair);
 	}
-	/* And not while they do. */
+	/* And not meanwhile. */
 	req = open_with_alternative(false);
 	comm = signs_comm();
 	signs.streams[0] = signs_dead;
@@ -268,9 +268,9 @@ static void test_a_path_that_answers_again_is_trusted_again(void **state)
 	signs_look_after(100);
 	assert_false(signs_suspect(0));
 	comm_attend(signs.pair.send);
-	assert_null(signs.pair.send->session->recovery); /* no new connection is wanted any more */
+	assert_null(signs.pair.send->session->recovery); /* no new connection is needed any more */
 	signs.now = os_now_ms();
-	/* The next silence is counted from its own beginning. */
+	/* The next silence is counted from its own start. */
 	signs_lose(0);
 	signs_look_after(20);
 	assert_false(signs_suspect(0));
@@ -347,7 +347,7 @@ static void test_after_the_peer_timeout_a_sender_gives_a_silent_stream_up(void *
 	assert_int_equal(signs.pair.send->streams[1]->breaks.err, -ETIMEDOUT);
 	assert_true(signs.pair.send->streams[0]->fd >= 0);
 	assert_int_equal(comm_error(signs.pair.send), 0);
-	/* What is suspect has to answer: a new beginning of the same tries is no answer. */
+	/* A suspect path has to answer: a restart of the same retransmissions is no answer. */
 	signs_lose(0);
 	signs_look_after(SIGNS_PEER_TIMEOUT_MS / 2);
 	signs.streams[0] = tried_once;
@@ -381,7 +381,7 @@ static void test_a_stream_that_broke_or_ended_is_not_looked_at(void **state)
 	assert_int_equal(comm_error(signs.pair.send), 0);
 }
 
-/* What has come and is not read may be the only copy there is. */
+/* Unread received data may be the only copy. */
 static void test_a_receiver_never_gives_a_stream_up_for_silence(void **state)
 {
 	struct anynet_wire_frame frame = frame_data(0, 7, 0, 5);

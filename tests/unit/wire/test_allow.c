@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Networks, the list of those that may connect, and the memory of whom a line was logged about. */
+/* Networks, the list of those that may connect, and the record of addresses that were logged. */
 #include <arpa/inet.h>
 #include <setjmp.h>
 #include <stdarg.h>

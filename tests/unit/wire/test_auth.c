@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Both sides of the handshake with a secret, message by message, and what a third one can make of the
- * messages he has heard. */
+/* Both sides of the handshake with a secret, message by message, and what an eavesdropper can do with its messages. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -61,7 +60,7 @@ static int setup(void **state)
 	return secret_known() ? 0 : -1;
 }
 
-/* A handshake as far as it has got, with what each side has sent. */
+/* A handshake in progress, with the messages of each side. */
 struct shake {
 	struct auth connector, acceptor;
 	struct anynet_wire_hello hello, challenge, response, welcome;
@@ -102,7 +101,7 @@ static enum auth_verdict judge(struct shake *shake)
 	return auth_judge(&shake->acceptor, &shake->hello, why, sizeof(why));
 }
 
-/* Up to the challenge, which the connector has not seen. */
+/* Up to the challenge, which the connector has not received. */
 static void begin(struct shake *shake)
 {
 	shake->hello = new_hello();
@@ -148,7 +147,7 @@ static void test_messages_belong_together(void **state)
 	assert_int_equal(shake.response.type, ANYNET_RESPONSE);
 }
 
-/* Whoever changes a byte on the way, or joins messages of two handshakes, is noticed. */
+/* Changed bytes, or messages of two handshakes, are detected. */
 static void a_change_is_noticed(const struct auth *auth, const struct anynet_wire_hello *message)
 {
 	for (size_t at = 0; at < sizeof(*message); at++) {
@@ -208,7 +207,7 @@ static void test_a_replayed_challenge_convinces_nobody(void **state)
 	assert_int_equal(auth_check(&fresh.connector, &heard.response), -EACCES);
 }
 
-/* Nobody gets through by sending back what the other one has proved. */
+/* A proof that is sent back is not accepted. */
 static void test_a_proof_cannot_be_sent_back(void **state)
 {
 	struct anynet_wire_hello echo;
@@ -226,7 +225,7 @@ static void test_a_proof_cannot_be_sent_back(void **state)
 	assert_int_equal(auth_check(&shake.connector, &shake.hello), -EACCES);
 }
 
-/* Its own hello is proof enough of nothing: no message can be left out. */
+/* Its own hello proves nothing: no message can be left out. */
 static void test_no_message_can_be_left_out(void **state)
 {
 	struct anynet_wire_hello welcome = new_welcome();
@@ -309,7 +308,7 @@ static void test_without_secrets_nothing_is_proved(void **state)
 	assert_int_equal(judge(&shake), AUTH_ADMIT);
 }
 
-/* Never on without what was to be there. */
+/* No step without the previous one. */
 static void test_nobody_connects_with_an_unusable_secret(void **state)
 {
 	struct shake shake = { .hello = new_hello() };
@@ -320,7 +319,7 @@ static void test_nobody_connects_with_an_unusable_secret(void **state)
 	assert_int_equal(judge(&shake), AUTH_REFUSE);
 }
 
-/* The receiver makes texts printable before it looks at the proof. */
+/* The receiver makes texts printable before it checks the proof. */
 static void test_a_host_may_have_an_odd_name(void **state)
 {
 	struct shake shake;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CRC32C against the examples of RFC 3720 (B.4) and against the definition, bit by bit. With a number
- * of MiB as argument: its rate instead. */
+/* CRC32C against the examples of RFC 3720 (B.4) and against the definition, bit by bit. With a number of MiB as
+ * argument: prints its rate instead. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 #include "transports/wire/crc32c.h"
 
 #define SHORT_MAX 300
-#define LONGEST   (3 * 4096 * 3 + 3 * 256 * 3 + 17) /* more than once through every loop */
+#define LONGEST   (3 * 4096 * 3 + 3 * 256 * 3 + 17) /* more than one iteration of every loop */
 
 typedef uint32_t crc_fn(uint32_t crc, const void *data, size_t bytes);
 
@@ -119,7 +119,7 @@ static void test_in_pieces(void **state)
 	free(data);
 }
 
-/* A single wrong bit is always seen. */
+/* A single wrong bit is always detected. */
 static void test_wrong_bits(void **state)
 {
 	uint8_t data[SHORT_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handles and hellos: what is written, what is refused, and the plan of streams. */
+/* Handles and hellos: contents, refusals, and the plan of streams. */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <dlfcn.h>
@@ -89,7 +89,7 @@ static void test_a_wrong_handle_is_refused_with_the_reason(void **state)
 	handle_is_refused(&handle, "no TCP address");
 }
 
-/* What this process speaks, what its peer speaks, and what is spoken then. */
+/* Versions of this process, of its peer, and the version used. */
 static void test_the_highest_version_that_both_speak_is_used(void **state)
 {
 	static const struct {
@@ -98,7 +98,7 @@ static void test_the_highest_version_that_both_speak_is_used(void **state)
 		[] = {
 			{ 7, 7, 7, 7, 7 },  { 7, 8, 7, 7, 7 },     { 7, 7, 7, 8, 7 },
 			{ 7, 9, 8, 10, 9 }, { 8, 9, 7, 12, 9 },    { 7, 8, 9, 10, 8 },
-			{ 9, 10, 7, 8, 9 }, /* none: our nearest */
+			{ 9, 10, 7, 8, 9 }, /* none: the nearest supported one */
 			{ 7, 7, 0, 7, 7 },  { 7, 7, 0, 65535, 7 },
 		};
 	struct anynet_config cfg = local_cfg;
@@ -243,7 +243,7 @@ static void test_texts_from_outside_are_made_safe_to_print(void **state)
 	assert_int_equal(strlen(peer.host), sizeof(peer.host) - 1);
 }
 
-static bool foreign; /* the program's locale is one in which every byte is a letter */
+static bool foreign; /* the program's locale is active, in which every byte is a letter */
 
 const unsigned short **__ctype_b_loc(void)
 {
@@ -257,7 +257,7 @@ const unsigned short **__ctype_b_loc(void)
 	return foreign ? &table : real();
 }
 
-/* At both ends the same, or their proofs differ. */
+/* Equal at both ends, or their proofs differ. */
 static void test_the_programs_locale_makes_no_difference(void **state)
 {
 	struct anynet_wire_hello hello = { .host = "caf\xe9", .device = "eth\x9b 1\x7f~" };
@@ -334,7 +334,7 @@ static void test_one_nic_each_is_one_stream(void **state)
 {
 	(void)state;
 	assert_string_equal(plan_of("10.0.0.1", "10.0.0.2", 1, 64), "0>0");
-	/* Its own pair is tried however far apart the addresses are. */
+	/* Its own pair is used however far apart the addresses are. */
 	assert_string_equal(plan_of("10.0.0.1", "192.168.0.2", 1, 64), "0>0");
 }
 
@@ -360,7 +360,7 @@ static void test_a_nic_without_a_near_one_carries_no_stream(void **state)
 	assert_string_equal(plan_of("10.0.0.1 10.1.0.1 10.1.0.3", "10.0.0.2 10.1.0.2", 1, 64),
 			    "0>0 1>1");
 	assert_string_equal(plan_of("10.0.0.1", "10.0.0.2 10.1.0.2", 1, 64), "0>0");
-	/* 16 bits in common are near, 15 are not. */
+	/* 16 common bits are near, 15 are not. */
 	assert_string_equal(plan_of("10.0.0.1 10.1.0.1", "10.0.0.2 10.1.128.2", 1, 64), "0>0 1>1");
 	assert_string_equal(plan_of("10.0.0.1 10.2.0.1", "10.0.0.2 10.3.0.2", 1, 64), "0>0");
 	assert_string_equal(plan_of("10.0.0.1 fd00:0:1::1", "10.0.0.2 fd00:0:1:8000::2", 1, 64),
@@ -388,7 +388,7 @@ static void test_no_more_streams_than_allowed(void **state)
 			    "0>0 1>1 0>0");
 }
 
-/* Between IB devices of so many ports: what the acceptor plans and the connector completes. */
+/* Between IB devices with this many ports: the acceptor plans and the connector completes. */
 static const char *plan_between(int from_ports, int to_ports, int wanted, int max)
 {
 	static char text[1024];

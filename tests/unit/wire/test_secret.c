@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The secret: which files are taken, what is said about others, and HMAC-SHA256 from libcrypto. */
+/* The secret: which files are accepted, the errors for others, and HMAC-SHA256 from libcrypto. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -74,7 +74,7 @@ static void is_taken(const char *file)
 	assert_int_equal(capture_count(0, NULL), 0);
 }
 
-/* One warning that names the file and says why. */
+/* One warning with the file and the reason. */
 static void is_refused(const char *file, const char *why)
 {
 	uint8_t mac[HMAC_BYTES];
@@ -98,8 +98,8 @@ static void mac_with(const char *contents, size_t bytes, uint8_t mac[HMAC_BYTES]
 	assert_int_equal(secret_mac("hello", 5, mac), 0);
 }
 
-/* libcrypto takes itself down at exit: nothing may call into it then. Runs before any other test has
- * opened it, because handlers of exit run in the reverse order of their registration. */
+/* libcrypto shuts down at exit: it must not be called then. Runs before any other test has opened it, because exit
+ * handlers run in reverse order of registration. */
 static void still_computes(void)
 {
 	uint8_t mac[HMAC_BYTES];
@@ -118,7 +118,7 @@ static void test_nothing_is_computed_once_exit_has_begun(void **state)
 		uint8_t mac[HMAC_BYTES];
 		char why[512];
 
-		alarm(20); /* it may hang otherwise */
+		alarm(20); /* otherwise it may hang */
 		atexit(still_computes);
 		if (hmac_open(hmac_library_names, why, sizeof(why)) ||
 		    hmac_sha256("key", 3, "data", 4, mac))
@@ -269,7 +269,7 @@ static void test_the_file_is_ours_or_roots(void **state)
 {
 	(void)state;
 	if (geteuid())
-		skip(); /* only root gives files away */
+		skip(); /* only root can change a file's owner */
 	write_file(GOOD, sizeof(GOOD), 0600);
 	assert_int_equal(chown(path, 12345, (gid_t)-1), 0);
 	is_refused(path, "belongs to user 12345; it must belong to user 0 or root");
@@ -298,7 +298,7 @@ static void test_a_link_to_a_file_will_do(void **state)
 	unlink(target);
 }
 
-/* In a process of its own, so that the first test finds none opened. */
+/* In a process of its own, so that it is not open in the first test. */
 static bool has_no_library(void)
 {
 	pid_t pid = fork();

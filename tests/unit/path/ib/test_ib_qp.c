@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One end of a queue pair: how it is connected, and how much may be posted to it. */
+/* One end of a queue pair: how it is connected, and how many requests may be posted. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 
 static struct ib_nic *nic;
 static const struct verbs *stub;
-static struct verbs verbs; /* the stub's, but that the test sees these: */
+static struct verbs verbs; /* those of the stub, observed by the test: */
 static struct ibv_qp_attr rtr, rts;
 static struct ib_qp *qp;
 
@@ -86,7 +86,7 @@ static void test_each_end_takes_the_others_numbers(void **state)
 	struct anynet_wire_hello welcome = ib_peer(false);
 
 	(void)state;
-	welcome.qp.psn |= 0xff000000; /* 24 bits count */
+	welcome.qp.psn |= 0xff000000; /* 24 bits are significant */
 	assert_int_equal(join(&welcome), 0);
 	assert_int_equal(rtr.dest_qp_num, PEER_QPN);
 	assert_int_equal(rtr.rq_psn, PEER_PSN);
@@ -126,7 +126,7 @@ static void test_within_a_subnet_packets_need_no_global_route(void **state)
 	assert_int_equal(rtr.ah_attr.is_global, 1);
 }
 
-/* The LID of the peer's port means nothing in our subnet. */
+/* The LID of the peer's port has no meaning in this subnet. */
 static void test_to_another_subnet_packets_go_to_its_router(void **state)
 {
 	struct anynet_wire_hello welcome = ib_peer(false);
@@ -144,7 +144,7 @@ static void test_to_another_subnet_packets_go_to_its_router(void **state)
 		welcome.qp.gid[byte] = 0;
 	}
 	welcome.qp.gid[7] = 1;
-	welcome.qp.gid[4] = welcome.qp.gid[5] = 0; /* it has none */
+	welcome.qp.gid[4] = welcome.qp.gid[5] = 0; /* there is none */
 	assert_int_equal(join(&welcome), 0);
 	assert_int_equal(rtr.ah_attr.dlid, 9);
 }
@@ -205,7 +205,7 @@ static void test_a_queue_pair_that_begins_anew_has_its_receives_once(void **stat
 	assert_int_equal(qp->rq.posted, IB_SLOTS);
 	ib_qp_fence(qp, NULL);
 	assert_int_equal(qp->rq.posted, 0);
-	assert_non_null(qp->ibv); /* it has flushed */
+	assert_non_null(qp->ibv); /* it was flushed */
 }
 
 static int refuse_to_modify(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
@@ -245,9 +245,9 @@ static void test_what_came_before_a_link_was_left_is_there(void **state)
 	assert_int_equal(qp->rq.tail - qp->rq.head, 3);
 }
 
-/* A clock that tells another millisecond each time, and a queue pair that takes some of them for each receive. */
+/* A clock that advances a millisecond with each call, and a queue pair that takes some of them for each receive. */
 static bool ticking;
-static bool answers; /* once: the RDMA CM's peer answers, and it is LATE_MS later */
+static bool answers; /* once: the RDMA CM's peer answers, and LATE_MS pass */
 uint64_t __real_os_now_ms(void);
 uint64_t __wrap_os_now_ms(void);
 uint64_t __wrap_os_now_ms(void)
@@ -323,7 +323,7 @@ static void test_where_packets_overtake_each_other_only_small_messages_are_one_r
 	assert_int_equal(qp->limits.whole_max, local_cfg.ib_ar_threshold);
 }
 
-/* --- what may be posted --- */
+/* --- limits of posting --- */
 
 static void test_a_sender_posts_no_more_than_the_peer_has_slots(void **state)
 {
@@ -334,7 +334,7 @@ static void test_a_sender_posts_no_more_than_the_peer_has_slots(void **state)
 	qp = ib_connector(false);
 	while (ib_qp_has_room(qp, 1) && ib_qp_credits(qp)) {
 		assert_int_equal(ib_qp_say(qp, frame, sizeof(frame), true), 0);
-		ib_complete(qp); /* it has arrived; nobody has taken it */
+		ib_complete(qp); /* it has arrived, and was not consumed */
 		posted++;
 	}
 	assert_int_equal(posted, IB_SLOTS);
@@ -343,7 +343,7 @@ static void test_a_sender_posts_no_more_than_the_peer_has_slots(void **state)
 	assert_int_equal(ib_qp_credits(qp), taken);
 }
 
-/* The peer's words about that may come in another order, and they may be nonsense. */
+/* The peer's reports of that may arrive out of order, and may be nonsense. */
 static void test_slots_that_were_free_are_not_taken_back(void **state)
 {
 	static const struct {
@@ -365,7 +365,7 @@ static void test_slots_that_were_free_are_not_taken_back(void **state)
 	}
 }
 
-/* … which hears of free ones when half of them are, by a WRITE to its CTS ring. */
+/* … which is notified of free slots when half of them are free, by a WRITE to its CTS ring. */
 static void test_a_receiver_tells_of_its_slots_in_time(void **state)
 {
 	const struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
@@ -385,7 +385,7 @@ static void test_a_receiver_tells_of_its_slots_in_time(void **state)
 	assert_int_equal(ib_posted[1].rkey, PEER_RKEY);
 }
 
-/* As many as there is room for. */
+/* As many as fit. */
 static uint32_t fill_queue(void)
 {
 	uint32_t word = 0, posted = 0;
@@ -401,13 +401,13 @@ static void test_the_queue_is_never_overrun(void **state)
 {
 	(void)state;
 	qp = ib_acceptor();
-	assert_int_equal(fill_queue(), IB_SQ_WRS); /* else the stub ends the program */
+	assert_int_equal(fill_queue(), IB_SQ_WRS); /* otherwise the stub ends the program */
 	stub_complete(qp->ibv, 40, IBV_WC_SUCCESS);
 	assert_int_equal(ib_qp_poll(qp, NULL), 0);
 	assert_int_equal(fill_queue(), 32); /* every 16th has a completion */
 }
 
-/* --- what proves that packets get through --- */
+/* --- the proof that packets get through --- */
 
 static void test_a_sender_is_sure_when_what_it_wrote_has_come_back(void **state)
 {
@@ -425,7 +425,7 @@ static void test_a_sender_is_sure_when_what_it_wrote_has_come_back(void **state)
 		assert_int_equal(qp->state, IB_QP_JOINED);
 		assert_int_equal(ib_posted_count, i + 1);
 		assert_int_equal(ib_posted[i].opcode, steps[i]);
-		if (steps[i] != IBV_WR_SEND) { /* a packet of full size, where no frame comes to */
+		if (steps[i] != IBV_WR_SEND) { /* a packet of full size, in a place without frames */
 			assert_int_equal(ib_posted[i].bytes, 4096);
 			assert_int_equal(ib_posted[i].addr, PEER_ADDR + slots - 4096);
 			assert_int_equal(ib_posted[i].rkey, PEER_RKEY);
@@ -434,7 +434,7 @@ static void test_a_sender_is_sure_when_what_it_wrote_has_come_back(void **state)
 	}
 	assert_int_equal(ib_qp_prove(qp), 0);
 	assert_int_equal(qp->state, IB_QP_UP);
-	assert_int_equal(ib_qp_credits(qp), IB_SLOTS - 1); /* the PING's */
+	assert_int_equal(ib_qp_credits(qp), IB_SLOTS - 1); /* that of the PING */
 }
 
 static void test_a_link_that_brings_other_bytes_back_is_none(void **state)
@@ -453,7 +453,7 @@ static void test_a_link_that_brings_other_bytes_back_is_none(void **state)
 	assert_string_equal(why, "a READ returns other data than was written");
 }
 
-/* Each step says what it was about. */
+/* Each step names itself in the error. */
 static void test_a_proof_that_fails_names_the_step(void **state)
 {
 	static const struct {
@@ -493,7 +493,7 @@ static void test_a_proof_that_fails_names_the_step(void **state)
 	qp = NULL;
 }
 
-/* Where an adapter copies nothing the queue pair does, each into a place of its own. */
+/* If an adapter has no inline data the queue pair copies, each request to its own place. */
 static void test_without_inline_data_copies_are_posted(void **state)
 {
 	const struct anynet_wire_frame frame = { .type = ANYNET_FRAME_PING, .seq = 7 };
@@ -525,7 +525,7 @@ static void test_a_receiver_is_sure_when_something_comes(void **state)
 	assert_int_equal(qp->state, IB_QP_UP);
 }
 
-/* The errno says where to try next: after silence, another way first. */
+/* The errno determines what to try next: after silence, another path first. */
 static void test_how_it_breaks_is_told(void **state)
 {
 	static const struct {
@@ -568,7 +568,7 @@ static void test_a_path_of_another_port_is_not_taken(void **state)
 	assert_non_null(strstr(why, "the route to the peer uses another port"));
 }
 
-/* When its request would be repeated, another thread takes the answer. */
+/* Its request is about to be repeated when another thread reads the answer. */
 static void test_an_answer_that_comes_with_the_repetition_counts(void **state)
 {
 	struct anynet_wire_hello welcome = ib_peer(false), hello = { .type = ANYNET_HELLO };
@@ -589,7 +589,7 @@ static void test_an_answer_that_comes_with_the_repetition_counts(void **state)
 	answers = true;
 	assert_int_equal(ib_qp_joined(qp, why, sizeof(why)), -EAGAIN);
 	assert_false(answers);
-	assert_false(stub_cm_event(RDMA_CM_EVENT_ADDR_RESOLVED)); /* nothing has been asked again */
+	assert_false(stub_cm_event(RDMA_CM_EVENT_ADDR_RESOLVED)); /* nothing was requested again */
 	assert_int_equal(ib_qp_joined(qp, why, sizeof(why)), 0);
 	assert_int_equal(qp->state, IB_QP_JOINED);
 }

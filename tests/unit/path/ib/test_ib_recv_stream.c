@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A receive comm with queue pairs: what it takes of what the peer's adapter brings, and what it tells the peer. */
+/* A receive comm with queue pairs: what it accepts from the peer's adapter, and what it sends to the peer. */
 #include <endian.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 #include "unit/ib_ends.h"
 
 #define LARGE      4096
-#define SMALL      601 /* more than a slot has room for */
+#define SMALL      601 /* more than a slot holds */
 #define LOCAL_MBPS 10000u
 
 static struct pair pair;
@@ -89,7 +89,7 @@ static void test_a_frame_has_to_have_the_length_it_says(void **state)
 	pair_fails(req, -EPROTO);
 }
 
-/* Which of several messages it is would be anybody's guess. */
+/* It is not known which of several messages it is. */
 static void test_a_write_does_for_a_message_on_a_single_stream_only(void **state)
 {
 	struct anynet_request *req;
@@ -102,7 +102,7 @@ static void test_a_write_does_for_a_message_on_a_single_stream_only(void **state
 	pair_fails(req, -EPROTO);
 }
 
-/* NCCL tests in any order, and messages come in any order over several streams. */
+/* NCCL tests in any order, and messages arrive in any order over several streams. */
 static void test_a_receive_is_cleared_again_though_later_ones_are_over(void **state)
 {
 	struct anynet_request *first, *second;
@@ -120,7 +120,7 @@ static void test_a_receive_is_cleared_again_though_later_ones_are_over(void **st
 	assert_int_equal(pair.recv->streams[0]->qp.cleared, 0);
 }
 
-/* The sender is gone: nobody will prove the queue pair. */
+/* The sender is gone: the queue pair will not be proven. */
 static void test_the_tcp_connection_counts_until_the_queue_pair_is_proven(void **state)
 {
 	struct anynet_request *req;
@@ -161,7 +161,7 @@ static void test_what_a_queue_pair_had_brought_when_it_broke_counts(void **state
 	pair_finish(&req, 1, NULL);
 	position(1);
 	for (uint32_t i = 1; i <= 2; i++)
-		bring(0, i, 100); /* nobody has posted a receive for those */
+		bring(0, i, 100); /* no receive is posted for those */
 	ib_bring(qp, &ping, NULL, 0);
 	ib_bring(qp, &ask, NULL, 0);
 	ib_bring(qp, &look, NULL, 0);
@@ -181,7 +181,7 @@ static void test_what_a_queue_pair_had_brought_when_it_broke_counts(void **state
 	position(3);
 }
 
-/* The sender has given the queue pair up after all, and has read nothing that came by it. */
+/* The sender has given the queue pair up, and has read nothing that arrived over it. */
 static void test_what_was_told_by_a_queue_pair_that_is_given_up_is_told_again(void **state)
 {
 	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING }, data, word;
@@ -226,9 +226,9 @@ static void test_what_was_told_by_a_queue_pair_that_is_given_up_is_told_again(vo
 	assert_int_equal(word.length, 0);
 }
 
-/* --- a queue pair beside the path that carries the stream --- */
+/* --- a queue pair that is proven while TCP carries the stream --- */
 
-__typeof__(comm_device_at) __wrap_comm_device_at; /* connections of the test's have no address */
+__typeof__(comm_device_at) __wrap_comm_device_at; /* connections of the test have no address */
 
 const struct anynet_device *__wrap_comm_device_at(const struct anynet_comm *comm, int fd)
 {
@@ -236,8 +236,8 @@ const struct anynet_device *__wrap_comm_device_at(const struct anynet_comm *comm
 	return comm->dev;
 }
 
-/* A hello for stream 0 from the sender whose end has this number. The answer's status; *fd: where that was
- * read, -1 = the receiver has closed it. */
+/* A hello for stream 0 from the sender with that number. Returns the answer's status; *fd: where it was read, -1 = the
+ * receiver has closed it. */
 static enum anynet_hello_status hear(enum anynet_hello_kind kind, uint32_t epoch, uint32_t qpn,
 				     struct anynet_wire_hello *answer, int *fd)
 {
@@ -287,9 +287,9 @@ static void test_a_link_waits_for_the_resume_that_names_it(void **state)
 	assert_int_equal(hear(ANYNET_KIND_QP, 1, 5, &answer, &fd), ANYNET_STATUS_OK);
 	assert_int_equal(fd, -1);
 	assert_int_equal(answer.qp.kind, 1);
-	assert_int_equal(stream->epoch, 0); /* the stream goes on as it did */
+	assert_int_equal(stream->epoch, 0); /* the stream continues unchanged */
 	assert_false(stream->qp.carries);
-	/* The same hello once more, recorded by somebody: it changes nothing. */
+	/* The same hello again, recorded by an eavesdropper: it changes nothing. */
 	assert_int_equal(hear(ANYNET_KIND_QP, 1, 5, &again, &fd), ANYNET_STATUS_STALE);
 	resumes(2, 5, &again);
 	assert_int_equal(again.qp.qpn, answer.qp.qpn);
@@ -316,7 +316,7 @@ static void test_a_resume_that_names_another_link_goes_by_tcp(void **state)
 	}
 }
 
-/* Of those that no RESUME has followed only the newest is kept. */
+/* Only the newest of those without a RESUME is kept. */
 static void test_a_newer_link_takes_the_place_of_an_older_one(void **state)
 {
 	struct anynet_wire_hello answer;
@@ -334,7 +334,7 @@ static void test_a_newer_link_takes_the_place_of_an_older_one(void **state)
 	assert_true(pair.recv->streams[0]->qp.carries);
 }
 
-/* Receives are announced in the sender's CTS ring, neighbours together, none beyond its end. */
+/* Receives are announced in the sender's CTS ring, adjacent ones together, none beyond its end. */
 static void test_cts_stay_in_the_cts_ring(void **state)
 {
 	const uint32_t first = ANYNET_CTS_RING_ENTRIES - 3;
@@ -366,7 +366,7 @@ static void test_cts_stay_in_the_cts_ring(void **state)
 	assert_true(ib_posted_count < 6);
 }
 
-/* A WRITE for each of them would cost more than it saves: not before the sender has few places left. */
+/* A WRITE for each receive would cost more than it saves: it is deferred until the sender has few CTS left. */
 static void test_cts_wait_for_others(void **state)
 {
 	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
@@ -395,7 +395,7 @@ static void test_cts_wait_for_others(void **state)
 	assert_int_equal(ib_posted[0].bytes, 2 * sizeof(struct anynet_wire_cts));
 }
 
-/* … and few is less than bandwidth x delay: 10 us of the NIC's speed. */
+/* … and few means less than bandwidth x delay: 10 us of the NIC's speed. */
 static void test_small_receives_are_told_while_the_way_is_not_full(void **state)
 {
 	const unsigned full = 10 * LOCAL_MBPS / 8 / SMALL + 1;

@@ -13,7 +13,7 @@
 #include "unit/ib_ends.h"
 
 #define LARGE     4096
-#define PLACE     0x500000000000u /* of message number 0, as the receiver says; the others follow */
+#define PLACE     0x500000000000u /* CTS of message number 0 from the receiver; the others follow */
 #define PLACE_KEY 0x55
 
 static struct pair pair;
@@ -36,7 +36,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* All that is posted there is done; the comm has yet to hear of it. */
+/* Everything posted there is done; the comm has not polled yet. */
 static void arrive(unsigned stream)
 {
 	stub_complete(ib_qp_of(pair.send, stream)->ibv, IB_SQ_WRS, IBV_WC_SUCCESS);
@@ -56,7 +56,7 @@ static struct anynet_wire_cts cts_of(uint32_t seq, uint64_t bytes)
 	return cts;
 }
 
-/* The peer writes this to the CTS ring, as that of message `seq`. */
+/* The peer writes this to the CTS ring, for message `seq`. */
 static void put_cts(unsigned stream, uint32_t seq, const struct anynet_wire_cts *place)
 {
 	struct ib_qp *qp = ib_qp_of(pair.send, stream);
@@ -129,7 +129,7 @@ static void test_a_message_larger_than_its_receive_is_not_written(void **state)
 	ib_note_posted();
 	pair_idle(pair_isend(&pair, pair_out, LARGE, 0));
 	assert_int_equal(ib_posted_count, 1);
-	assert_int_equal(ib_posted[0].opcode, IBV_WR_SEND); /* the peer says what is wrong */
+	assert_int_equal(ib_posted[0].opcode, IBV_WR_SEND); /* the peer reports the error */
 	assert_int_equal(ib_posted[0].bytes, sizeof(struct anynet_wire_frame));
 }
 
@@ -155,7 +155,7 @@ static void test_a_cts_counts_when_all_of_it_is_there(void **state)
 	assert_int_equal(ib_posted_count, 1);
 }
 
-/* Small messages go in the frame; but where receives are in GPU memory they are written there. */
+/* Small messages go in the frame; but if receives are in GPU memory they are written there. */
 static void test_a_small_message_is_written_where_that_is_wanted(void **state)
 {
 	static const uint64_t rooms[] = { 99, 100 };
@@ -169,12 +169,12 @@ static void test_a_small_message_is_written_where_that_is_wanted(void **state)
 		pair_send(&pair, pair_out, 100);
 	}
 	assert_int_equal(ib_posted_count, 2);
-	assert_int_equal(ib_posted[0].opcode, IBV_WR_SEND); /* the peer says what is wrong */
+	assert_int_equal(ib_posted[0].opcode, IBV_WR_SEND); /* the peer reports the error */
 	assert_int_equal(ib_posted[1].opcode, IBV_WR_RDMA_WRITE_WITH_IMM);
 	assert_int_equal(ib_posted[1].addr, PLACE + 0x10000);
 }
 
-/* … for which they wait, all but those without bytes. With several tags they have to ask. */
+/* … for which they wait, except for empty ones. With several tags they need a CTS. */
 static void test_a_small_message_waits_for_its_cts_then(void **state)
 {
 	struct anynet_request *req;
@@ -196,7 +196,7 @@ static void test_a_small_message_waits_for_its_cts_then(void **state)
 	req = pair_isend(&pair, pair_out, 100, 0);
 	pair_idle(req);
 	assert_int_equal(ib_posted_count, 2);
-	pair_isend(&pair, pair_out, 100, 1); /* the first asks now as well */
+	pair_isend(&pair, pair_out, 100, 1); /* the first one needs one now, too */
 	pair_idle(req);
 	assert_int_equal(ib_posted_count, 4);
 	for (unsigned i = 2; i < 4; i++) {
@@ -206,7 +206,7 @@ static void test_a_small_message_waits_for_its_cts_then(void **state)
 	}
 }
 
-/* They wait until the receiver says that they may come in frames, too. */
+/* They wait until the receiver allows them in frames, too. */
 static void test_a_small_message_goes_when_it_may(void **state)
 {
 	struct anynet_request *req;
@@ -227,7 +227,7 @@ static void test_a_small_message_goes_when_it_may(void **state)
 	assert_int_equal(ib_posted[0].bytes, sizeof(struct anynet_wire_frame) + 100);
 }
 
-/* It may be larger than its receive, for which there will be no CTS then. */
+/* It may be larger than its receive, which then gets no CTS. */
 static void test_the_oldest_message_that_waits_is_shown(void **state)
 {
 	struct anynet_request *req;
@@ -279,7 +279,7 @@ static void test_nothing_is_written_when_a_comm_is_closed(void **state)
 	assert_int_equal(qp->state, IBV_QPS_ERR);
 }
 
-/* The peer may write to the CTS ring, and no further: what small messages are sent from is ours alone. */
+/* The peer may write to the CTS ring, and not beyond: small messages are sent from memory that only this end writes. */
 static void test_a_peer_does_not_write_into_the_ring(void **state)
 {
 	const uint8_t bytes[4] = { 1, 2, 3, 4 };
@@ -319,8 +319,8 @@ static void test_only_what_has_arrived_is_done(void **state)
 	}
 }
 
-/* The receiver may acknowledge what came to it by several ways before our adapter knows that it did: the log is
- * trimmed then, and other frames are where those were. */
+/* The receiver may acknowledge data that came by several paths before this end's adapter completes it: the log is
+ * trimmed then, and other frames take the places. */
 static void test_what_was_acknowledged_is_not_confirmed_again(void **state)
 {
 	uint8_t bits[ANYNET_ACK_BYTES] = { 0 };
@@ -342,14 +342,14 @@ static void test_what_was_acknowledged_is_not_confirmed_again(void **state)
 	ib_turn(pair.send);
 	assert_true(send_confirmed(pair.send));
 	for (int i = 0; i < 2; i++)
-		pair_send(&pair, pair_out, 8); /* the second in the place of the first frame */
+		pair_send(&pair, pair_out, 8); /* the second one in the place of the first frame */
 	assert_int_equal(ib_stream_of(pair.send, 0)->tcp.log.room, TCP_LOG_FRAMES);
 	stub_complete(qp->ibv, TCP_LOG_FRAMES - 1, IBV_WC_SUCCESS);
 	ib_turn(pair.send);
 	assert_int_equal(to_send(pair.send)->unconfirmed, 2);
 }
 
-/* It is the slower way, and between two connections nobody knows which is first. */
+/* It is the slower path, and the order between two connections is not known. */
 static void test_a_message_waits_for_another_streams_queue_pair(void **state)
 {
 	struct anynet_wire_frame frame;
@@ -358,7 +358,7 @@ static void test_a_message_waits_for_another_streams_queue_pair(void **state)
 	(void)state;
 	ib_open_send(&pair, 2, 1);
 	assert_true(frame_get(pair.fds[1], &frame, pair_in, sizeof(pair_in)));
-	assert_int_equal(frame.type, ANYNET_FRAME_PING); /* by TCP, as it has none */
+	assert_int_equal(frame.type, ANYNET_FRAME_PING); /* over TCP, because it has no queue pair */
 	ib_note_posted();
 	req = pair_isend(&pair, pair_out, LARGE, 0);
 	pair_idle(req);
@@ -385,7 +385,7 @@ static void test_a_heartbeat_needs_a_slot_of_the_peers(void **state)
 		stream->ops->ping(stream);
 		ib_complete(ib_qp_of(pair.send, 0));
 	}
-	assert_int_equal(ib_posted_count, IB_SLOTS - 1); /* one took the proof */
+	assert_int_equal(ib_posted_count, IB_SLOTS - 1); /* one is used by the proof */
 }
 
 /* Control frames that the sending end has consumed free its own slots, and none of the peer's. */
@@ -480,7 +480,7 @@ static void test_a_closed_comm_waits_until_its_bye_is_through(void **state)
 	assert_int_equal(stream->ops->drain(stream), 0);
 }
 
-/* A queue pair that broke did not tell of all that it has brought; the receiver does. */
+/* A broken queue pair did not report everything that it has delivered; the receiver does. */
 static void test_what_the_receiver_has_is_done(void **state)
 {
 	struct anynet_request *reqs[2];
@@ -504,7 +504,7 @@ static void test_what_the_receiver_has_is_done(void **state)
 	pair_hang_up(&pair, 0);
 	pair.fds[0] = fds[1];
 	assert_true(pair_done(reqs[0], NULL));
-	pair_idle(reqs[1]); /* goes by TCP now */
+	pair_idle(reqs[1]); /* uses TCP now */
 	pair_expect(&pair, 0, ANYNET_FRAME_PING, 0);
 	pair_expect(&pair, 0, ANYNET_FRAME_DATA, 1);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GPU memory over TCP connections that break: what was copied ahead of the socket is forgotten, what has come
- * goes to its place first, and the stream goes on where the receiver has it.
+ * GPU memory over TCP connections that break: data copied ahead of the socket is discarded, received data is stored
+ * first, and the stream continues at the receiver's position.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -18,10 +18,10 @@
 
 #define MESSAGES     3
 #define BYTES_MAX    (5 * GPU_BOUNCE_BYTES + 1000)
-#define SOCKET_BYTES 16384 /* that a sender's socket takes */
-#define STEP         29989 /* between the places where it is cut */
+#define SOCKET_BYTES 16384 /* capacity of a sender's socket */
+#define STEP         29989 /* between the positions where it is cut */
 #define TURNS_MAX    100000
-#define QUIET_TURNS  50 /* with nothing carried: all copies are over */
+#define QUIET_TURNS  50 /* iterations without a transfer: all copies are complete */
 #define MANY         FAKE_GPU_BOUNCES
 
 static const size_t sizes[MESSAGES] = { BYTES_MAX, 700, 2 * GPU_BOUNCE_BYTES };
@@ -95,7 +95,7 @@ static unsigned test_all(void)
 	return open;
 }
 
-/* Until nothing moves any more, or to the end. */
+/* Until nothing is transferred any more, or all is done. */
 static unsigned run(void)
 {
 	unsigned open = test_all(), quiet = 0;
@@ -131,7 +131,7 @@ static uint64_t undisturbed(const struct shape *shape)
 	return bytes;
 }
 
-/* `turns` after the cut the connection ends: copies may be in progress. */
+/* `turns` iterations after the cut the connection ends: copies may be in progress. */
 static void cut_at(const struct shape *shape, uint64_t at, int turns)
 {
 	unsigned stream = shape->streams - 1;
@@ -186,7 +186,7 @@ static void test_streams_share_few_bounces(void **state)
 							.checksum = checksum });
 }
 
-/* One stream is held up at every place in turn, with bounces full or half full. */
+/* One stream stops at each position in turn, with bounces full or half full. */
 static void test_a_stream_that_is_held_up_keeps_no_bounce_that_others_want(void **state)
 {
 	struct shape shape = { .streams = 2, .bounces = 2 };
@@ -210,7 +210,7 @@ static void test_a_stream_that_is_held_up_keeps_no_bounce_that_others_want(void 
 	}
 }
 
-/* Its bounce is another's then, and its memory NCCL's. */
+/* Its bounce may be in use by another then, and its memory is NCCL's. */
 static void test_copies_under_way_are_waited_for(void **state)
 {
 	const struct shape shape = { .streams = 1, .bounces = MANY, .polls = TURNS_MAX };
@@ -226,7 +226,7 @@ static void test_copies_under_way_are_waited_for(void **state)
 	assert_true(fake_gpu_waits() > 0);
 }
 
-/* Its bytes have been read, so the socket reports nothing more: it goes on when there is a bounce again. */
+/* Its bytes have been read, so the socket reports nothing more: it continues when a bounce is free. */
 static void test_what_has_been_read_waits_for_a_bounce_only(void **state)
 {
 	struct anynet_wire_frame frame = frame_data(0, 0, 0, sizes[1]);

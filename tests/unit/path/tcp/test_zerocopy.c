@@ -23,7 +23,7 @@
 
 #include "unit/pair.h"
 
-#define BYTES_MIN ((size_t)64 << 10) /* of what is sent by reference */
+#define BYTES_MIN ((size_t)64 << 10) /* of data sent by reference */
 #define BYTES     ((size_t)80 << 10)
 
 static struct {
@@ -46,7 +46,7 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t bytes)
 	return 0;
 }
 
-/* The kernel reads what such a call names also later: nothing but the user's buffer will be there still. */
+/* The kernel may read the data of such a call later: only the user's buffer still exists then. */
 static void check_is_users(const uint8_t *data, size_t bytes)
 {
 	assert_true(data >= test.from && data + bytes <= test.from + BYTES);
@@ -67,7 +67,7 @@ ssize_t send(int fd, const void *data, size_t bytes, int flags)
 	return sendmsg(fd, &(struct msghdr){ .msg_iov = &iov, .msg_iovlen = 1 }, flags);
 }
 
-/* The error queue, one notice in each call. */
+/* The error queue, one notification per call. */
 ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 {
 	struct cmsghdr *c = CMSG_FIRSTHDR(msg);
@@ -122,7 +122,7 @@ static void open_pair(enum anynet_switch zerocopy, bool copies_in_kernel)
 		test.from[i] = (uint8_t)(i * 7 + i / 251);
 }
 
-/* A message gets through. Was it sent by reference? */
+/* A message is delivered. Was it sent by reference? */
 static bool by_reference(size_t bytes)
 {
 	unsigned before = test.calls;
@@ -170,7 +170,7 @@ static void test_what_is_not_copied_goes_on(void **state)
 	assert_int_equal(test.notice_count, 0);
 }
 
-/* Errors of the connection lie in the same queue, and other kinds of notices. */
+/* The same queue holds errors of the connection, and other notifications. */
 static void test_only_its_own_notices_count(void **state)
 {
 	(void)state;
@@ -186,7 +186,7 @@ static void test_only_its_own_notices_count(void **state)
 	assert_true(by_reference(BYTES));
 }
 
-/* It is a system call more for each turn. */
+/* It costs a system call per iteration. */
 static void test_the_queue_is_read_while_calls_are_not_over(void **state)
 {
 	(void)state;
