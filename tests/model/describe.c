@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A step and where it has led, on one line: for the way to a fault. */
+/* A step and the state after it, on one line: for the path to a fault. */
 #include "model.h"
 
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The receiver of the model: messages meet posted buffers, as in recv_match.c. */
+/* The receiver of the model: matching messages to posted buffers, as in recv_match.c. */
 #include "model.h"
 
 #include <stddef.h>
 
-/* How many of the first `count` tags are this one. */
+/* Number of the first `count` tags that are this one. */
 static unsigned rank_in_tag(const struct model *m, unsigned message)
 {
 	unsigned rank = 0;

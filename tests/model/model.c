@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The model as a whole: where it starts and ends, which steps there are, what makes states equal. */
+/* The model: initial and final states, the steps, and the normal form of states. */
 #include "model.h"
 
 #include <assert.h>
 #include <string.h>
 
-#define REST_BYTES 9 /* of a state: its single fields */
+#define REST_BYTES 9 /* of a state: its fields outside arrays */
 
 static_assert(sizeof(struct model_state) ==
 		      STREAMS * sizeof(struct stream_state) +
@@ -82,7 +82,7 @@ struct model_state model_start(const struct model_config *cfg)
 	return s;
 }
 
-/* A connection is cut, whichever side it belongs to and whatever it was doing. arg: the one dialled. */
+/* A connection is cut, whichever side it belongs to and in any state. arg: the one being dialled. */
 static bool cut(struct model *m, unsigned r, unsigned arg)
 {
 	struct stream_state *stream = &m->s.streams[r];
@@ -98,7 +98,7 @@ static bool cut(struct model *m, unsigned r, unsigned arg)
 static const struct {
 	step_fn *try;
 	uint8_t streams, args;
-	bool may; /* happens or not: the others happen some time, unless something prevents them */
+	bool may; /* optional; the other steps happen eventually, unless something prevents them */
 } kinds[STEP_KINDS] = {
 	[STEP_POST] = { send_post, 1, 1, false },
 	[STEP_WRITE] = { send_write, STREAMS, 1, false },
@@ -120,7 +120,7 @@ static const struct {
 	[STEP_RECV_NOTICE] = { recv_notice, STREAMS, 1, true },
 };
 
-/* --- what has to hold of every state --- */
+/* --- invariants of every state --- */
 
 static bool is_final(const struct model *m)
 {
@@ -135,7 +135,7 @@ static bool is_final(const struct model *m)
 	return !m->cfg->close || m->s.closing == CLOSING_GONE;
 }
 
-/* How far a stream is from doing its work: only a cut or an unauthenticated peer can make it less. */
+/* Distance of a stream from being able to work: only a cut or an unauthenticated peer can increase it. */
 static unsigned stream_stage(const struct stream_state *stream)
 {
 	unsigned sender = stream->phase == PHASE_DOWN ? 2 : !stream->alive;
@@ -170,8 +170,8 @@ static unsigned message_progress(const struct model *m)
 	return sum + 10u * RANK_TOLD * in_slots;
 }
 
-/* Every step makes this larger. So there is no way round in a circle: once nothing is cut any more,
- * all ways lead to a state without a step, and those are looked at one by one. */
+/* Every step increases this. So there are no cycles: without further cuts all paths lead to a state without a step, and
+ * those are checked one by one. */
 static unsigned progress(const struct model *m)
 {
 	unsigned sum = message_progress(m), stages = 0;
@@ -196,7 +196,7 @@ static void subtract(uint8_t *field, uint8_t by)
 	*field = *field > by ? *field - by : 0;
 }
 
-/* Numbers of frames and epochs count from what the receiver has; what it has is forgotten. */
+/* Numbers of frames and epochs count from the receiver's position; what it has received is dropped. */
 static void cut_log(struct stream_state *stream)
 {
 	uint8_t by = stream->consumed;

@@ -52,7 +52,7 @@
 #define CONTROL_MAX 6
 #define NONE        0xf
 
-/* Deliberate faults, each of which the search has to find. */
+/* Deliberate faults, each of which the search must find. */
 enum mutation {
 	MUTATION_NONE,
 #define MUTATION(id, name, where, text) MUTATION_##id,
@@ -61,7 +61,7 @@ enum mutation {
 	MUTATION_COUNT,
 };
 
-/* Configurations in which they are looked for. */
+/* Configurations in which they are searched for. */
 enum faulty {
 	FAULTY_SLOTS,
 	FAULTY_TAGS,
@@ -72,22 +72,22 @@ enum faulty {
 struct message_kind {
 	uint8_t chunks, units; /* units in each chunk */
 	uint8_t tag;           /* 0 or 1 */
-	bool copied;           /* done when handed over; else when acknowledged … */
-	bool kept;             /* … or copied when it has been handed over */
+	bool copied;           /* done when handed over; otherwise when acknowledged … */
+	bool kept;             /* … or copied after it was handed over */
 };
 
 struct model_config {
 	const char *name;
-	const char *messages; /* as parsed into `kinds` */
-	/* Tags of the posted buffers in order, "ab…"; NULL: those of messages */
+	const char *messages; /* parsed into `kinds` */
+	/* Tags of the posted buffers in order, "ab…"; NULL: the tags of the messages */
 	const char *receives;
 	unsigned slots;    /* of the sender */
 	unsigned units;    /* in each chunk of a message that is not copied */
 	unsigned round;    /* part is rounded down to a multiple of it; 0: to nothing */
-	unsigned posted;   /* receives posted at the beginning; the others at any time */
+	unsigned posted;   /* receives posted at the start; the others at any time */
 	unsigned in_flight; /* frames a connection holds */
-	unsigned breaks;    /* connections cut in all */
-	unsigned replays;   /* hellos that come late or are replayed by an unauthenticated peer */
+	unsigned breaks;    /* total number of cuts */
+	unsigned replays;   /* hellos that arrive late or are replayed by an unauthenticated peer */
 	bool close;         /* both sides close at the end */
 	enum mutation mutation;
 
@@ -99,20 +99,20 @@ struct model_config {
 enum phase {
 	PHASE_DOWN, /* no connection; one is being dialled */
 	PHASE_UP,
-	PHASE_OVER, /* BYE written and all of it with the receiver's kernel; or the receiver's BYE read */
+	PHASE_OVER, /* BYE written and everything received by the receiver's kernel; or the receiver's BYE read */
 };
 
-/* What has become of the last HELLO RESUME. */
+/* State of the last HELLO RESUME. */
 enum hello {
 	HELLO_NONE,
 	HELLO_FLYING,
-	HELLO_ACCEPTED, /* WELCOME is in progress */
+	HELLO_ACCEPTED, /* WELCOME is in flight */
 };
 
-/* What the receiver's connection has at its other end. */
+/* The other end of the receiver's connection. */
 enum conn {
 	CONN_JOINED,  /* the sender's present connection */
-	CONN_DIALLED, /* the one the sender is dialling */
+	CONN_DIALLED, /* the one that the sender is dialling */
 	CONN_ALONE,   /* closed by the sender, or unauthenticated */
 	CONN_CLOSED,
 };
@@ -145,24 +145,24 @@ struct control_queue {
 };
 
 struct stream_state {
-	/* The sender's. */
+	/* State of the sender. */
 	uint8_t phase, hello, epoch;
 	uint8_t logged, written; /* frames numbered; written on this connection or before it */
 	uint8_t trim;            /* units that the first frame of this connection leaves out */
 	uint8_t bye_sent;
 	uint8_t log[LOG_MAX];
-	/* The receiver's. */
+	/* State of the receiver. */
 	uint8_t conn, fenced;
 	uint8_t consumed, part;
 	uint8_t bye_read, bye_due; /* the sender's, the receiver's */
 	uint8_t frames_told, part_told;
 	uint8_t late; /* mutation: still reads the old connection */
-	/* Between them, of the receiver's connection: the next frame to read, frames that can be read
-	 * in all; in the frame at the head: header read, units that have passed. */
+	/* In flight on the receiver's connection: the next frame to read, number of frames that can be read; of the
+	 * frame at the head: header read, units arrived. */
 	uint8_t at, limit, header, units;
-	/* The sender's present connection, and the one it dials. */
+	/* The sender's present connection, and the one being dialled. */
 	uint8_t alive, dial_alive;
-	uint8_t sealed; /* all that the receiver has said lies at the sender, which will read it */
+	uint8_t sealed; /* everything from the receiver has arrived at the sender, which will read it */
 	struct control_queue control, dial_control;
 };
 
@@ -178,31 +178,31 @@ struct send_message {
 	uint8_t state, given, rts_due, slot;
 };
 
-/* What the receiver knows of a slot, in the order in which it comes about. */
+/* The receiver's state of a slot, in order. */
 enum rank {
 	RANK_UNSEEN,
 	RANK_WAITING, /* seen, no buffer */
 	RANK_MATCHED,
-	RANK_CLEARED,  /* the CTS is told */
+	RANK_CLEARED,  /* the CTS is sent */
 	RANK_COMPLETE, /* the ACK is due */
-	RANK_TOLD,     /* the ACK is told */
+	RANK_TOLD,     /* the ACK is sent */
 };
 
 struct slot_state {
 	uint8_t message, rank, asked, told_on;
-	uint8_t again; /* told_on is resumed: its last word is to be told again */
+	uint8_t again; /* told_on has resumed: its last frame is to be repeated */
 };
 
 struct incoming_state {
 	uint8_t begun, received;
 	uint8_t bound;    /* has a posted buffer */
 	uint8_t complete; /* all units counted */
-	uint8_t got;      /* units that are truly there, a bit each */
+	uint8_t got;      /* bit set of units that really exist */
 };
 
 enum closing {
 	CLOSING_NOT,
-	CLOSING_DRAINS, /* closeRecv; what it has said may still be lost */
+	CLOSING_DRAINS, /* closeRecv; its frames may still be lost */
 	CLOSING_GONE,
 };
 
@@ -213,18 +213,18 @@ struct model_state {
 	struct incoming_state incoming[MESSAGE_MAX];
 	uint8_t queue[MESSAGE_MAX], queued; /* the ready queue of the sender */
 	uint8_t posted_sends, posted_receives;
-	uint8_t matched; /* buffers, a bit each */
-	uint8_t seen;    /* messages, a bit each */
+	uint8_t matched; /* bit set of buffers */
+	uint8_t seen;    /* bit set of messages */
 	uint8_t plain;
 	uint8_t closing;         /* the receive comm: enum closing */
 	uint8_t breaks, replays; /* so far */
 };
 
-/* A state on its way through a step. */
+/* A state during a step. */
 struct model {
 	const struct model_config *cfg;
 	struct model_state s;
-	const char *fault; /* the invariant that does not hold, or NULL */
+	const char *fault; /* the violated invariant, or NULL */
 };
 
 static inline void model_fault(struct model *m, const char *text)
@@ -275,14 +275,14 @@ enum step_kind {
 	STEP_KINDS,
 };
 
-/* A step: its kind, the stream, and what else there is to choose. */
+/* A step: its kind, the stream, and further choices. */
 struct step {
 	uint8_t kind, stream, arg;
 };
 
 #define STEP_MAX 64
 
-/* Each tries its step. False: it cannot be done now, and the state is as it was. */
+/* Each one tries its step. False: it is not possible, and the state is unchanged. */
 typedef bool step_fn(struct model *m, unsigned stream, unsigned arg);
 
 /* --- sender.c --- */
@@ -292,9 +292,9 @@ step_fn send_post, send_write, send_control, send_notice, send_dial, send_redial
 
 /* Every message is done for the sender's NCCL. */
 bool send_all_done(const struct model *m);
-/* The sender has been told on a stream that the receiver closes. */
+/* The sender has received a frame of a stream that the receiver closes. */
 void send_stream_ended(struct model *m, struct stream_state *stream);
-/* A hello goes out; the one before has come to nothing. */
+/* Sends a hello; the previous one had no result. */
 void send_hello(struct model *m, unsigned stream);
 
 /* --- receiver.c --- */
@@ -306,27 +306,27 @@ bool recv_all_done(const struct model *m);
 
 /* --- matching.c --- */
 
-/* The slot of a DATA or RTS frame; NULL: the frame is bad. */
+/* The slot of a DATA or RTS frame; NULL: the frame is invalid. */
 struct slot_state *match_slot(struct model *m, unsigned message, bool rts);
-/* First sight of a message. False: its frame has to wait in its stream. */
+/* First frame of a message. False: its frame has to wait in its stream. */
 bool match_announce(struct model *m, struct slot_state *slot, unsigned message, bool rts);
 
 /* --- model.c --- */
 
-/* Fill in what follows from the texts. False: they are not understood. */
+/* Parses the texts into the fields that follow. False: they are invalid. */
 bool model_config_parse(struct model_config *cfg);
 
 struct model_state model_start(const struct model_config *cfg);
 
-/* All steps that can be done in `state`, with the states they lead to. Returns how many. `*fault` is
- * NULL, or the invariant that the last of them breaks; that `state` itself breaks if there are none. */
+/* All steps possible in `state`, with the resulting states. Returns their number. `*fault` is NULL, or the invariant
+ * that the last of them violates; or `state` itself, if there are none. */
 unsigned model_steps(const struct model_config *cfg, const struct model_state *state,
 		     struct step steps[STEP_MAX], struct model_state next[STEP_MAX],
 		     const char **fault);
 
-/* The same state under another name: without what has no bearing on the future. */
+/* The normal form of a state: without what does not affect the future. */
 void model_normalise(const struct model_config *cfg, struct model_state *state);
-/* The streams in an order of their own: which is which makes no difference. */
+/* The streams in a canonical order: they are interchangeable. */
 void model_sort_streams(struct model_state *state);
 
 /* --- describe.c --- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The receiver of the model: placing, the fence, what is told and told again. */
+/* The receiver of the model: storing data, the fence, frames to the sender and their repetition. */
 #include "model.h"
 
 #include <stddef.h>
@@ -106,7 +106,7 @@ bool recv_read(struct model *m, unsigned r, unsigned arg)
 
 /* --- acknowledgements and CTS --- */
 
-/* Where words on this stream go; NULL: nowhere, there is nobody at the other end. */
+/* The connection for frames on this stream; NULL: there is no peer. */
 static struct control_queue *words(struct stream_state *stream)
 {
 	if (stream->conn == CONN_JOINED && stream->alive && stream->phase == PHASE_UP)
@@ -161,7 +161,7 @@ static bool tell_cts(struct model *m, unsigned r)
 	return false;
 }
 
-/* What was told on a stream and may not have arrived is told again on its new connection, slot by slot. */
+/* Frames of a stream that may not have arrived are repeated on its new connection, slot by slot. */
 static void tell_again_soon(struct model *m, unsigned r)
 {
 	for (unsigned i = 0; i < m->cfg->slots; i++) {
@@ -176,7 +176,7 @@ static void tell_again_soon(struct model *m, unsigned r)
 	}
 }
 
-/* The last word about a slot once more. None if it is to be told for the first time anyway. */
+/* Repeats the last frame about a slot. None if it is still to be sent for the first time. */
 static void say_again(struct model *m, struct stream_state *stream, unsigned i)
 {
 	const struct slot_state *slot = &m->s.slots[i];
@@ -210,7 +210,7 @@ static bool tell_again(struct model *m, unsigned r)
 	return false;
 }
 
-/* Behind all else that the sender waits for. */
+/* After everything else that the sender waits for. */
 static bool tell_bye(struct model *m, unsigned r)
 {
 	struct stream_state *stream = &m->s.streams[r];
@@ -246,8 +246,8 @@ bool recv_tell(struct model *m, unsigned r, unsigned arg)
 
 /* --- the fence --- */
 
-/* Nothing more is read from the connection. Of frame N as much stays as part tells, counted from the
- * start of the chunk; 0: what this connection has brought of it is forgotten. */
+/* Nothing more is read from the connection. Of frame N `part` is kept, counted from the start of the chunk; 0: what
+ * this connection has delivered of it is discarded. */
 static void fence(struct model *m, struct stream_state *stream)
 {
 	unsigned message = FRAME_MESSAGE(stream->log[stream->at % LOG_MAX]);
@@ -278,7 +278,7 @@ static bool acceptable(const struct model *m, const struct stream_state *stream,
 	       (epoch == stream->fenced && mutated(m, MUTATION_EPOCH_EQUAL));
 }
 
-/* The receiver closes what it has of a stream. */
+/* The receiver closes the connections of a stream. */
 static void close_conn(struct stream_state *stream)
 {
 	if (stream->conn == CONN_JOINED)
@@ -311,8 +311,7 @@ static void accept_resume(struct model *m, unsigned r, unsigned epoch, enum conn
 	tell_again_soon(m, r);
 }
 
-/* HELLO RESUME arrives, and what it is answered does too, unless it is WELCOME. An answer that is lost
- * is the same as a hello that is lost. */
+/* HELLO RESUME arrives, and so does its answer, unless that is WELCOME. A lost answer is the same as a lost hello. */
 bool recv_hello(struct model *m, unsigned r, unsigned arg)
 {
 	struct stream_state *stream = &m->s.streams[r];
@@ -322,7 +321,7 @@ bool recv_hello(struct model *m, unsigned r, unsigned arg)
 		return false;
 	if (m->s.closing == CLOSING_GONE && stream->phase == PHASE_UP && stream->control.count &&
 	    !mutated(m, MUTATION_GONE_UNREAD))
-		return false; /* at GONE the sender first reads what the old connection has */
+		return false; /* at GONE the sender first reads the rest of the old connection */
 	if (m->s.closing == CLOSING_GONE)
 		send_stream_ended(m, stream); /* status GONE */
 	else if (acceptable(m, stream, stream->epoch))
@@ -334,8 +333,7 @@ bool recv_hello(struct model *m, unsigned r, unsigned arg)
 	return true;
 }
 
-/* A hello that was given up, or a replayed copy. Only those that would be
- * accepted make a difference. */
+/* An abandoned hello, or a replayed copy. Only those that would be accepted make a difference. */
 bool recv_old_hello(struct model *m, unsigned r, unsigned arg)
 {
 	struct stream_state *stream = &m->s.streams[r];
@@ -351,8 +349,8 @@ bool recv_old_hello(struct model *m, unsigned r, unsigned arg)
 	return true;
 }
 
-/* The receiver finds its connection broken. One that the sender has left with BYE is whole: the
- * receiver must not close it unread, whatever it hears of links. */
+/* The receiver notices that its connection is broken. One that the sender has left with BYE is intact: the receiver
+ * must not close it unread, even if a link is reported down. */
 bool recv_notice(struct model *m, unsigned r, unsigned arg)
 {
 	struct stream_state *stream = &m->s.streams[r];
@@ -368,7 +366,7 @@ bool recv_notice(struct model *m, unsigned r, unsigned arg)
 	return true;
 }
 
-/* Mutation: only now is the old connection closed. */
+/* Mutation: the old connection is closed only now. */
 bool recv_switch(struct model *m, unsigned r, unsigned arg)
 {
 	struct stream_state *stream = &m->s.streams[r];
@@ -399,13 +397,13 @@ bool recv_close(struct model *m, unsigned r, unsigned arg)
 	return true;
 }
 
-/* May what was said on a stream be lost, or is something still to be said? */
+/* May frames of the stream be lost, or is something still to be sent? */
 static bool owes(const struct model *m, unsigned r)
 {
 	struct stream_state stream = m->s.streams[r];
 
 	if (stream.phase == PHASE_OVER)
-		return false; /* the sender has left */
+		return false; /* the sender is gone */
 	for (unsigned i = 0; i < m->cfg->slots; i++)
 		if (words(&stream) ? m->s.slots[i].again >> r & 1 : m->s.slots[i].told_on == r + 1)
 			return true;
@@ -421,7 +419,7 @@ static bool acks_due(const struct model *m)
 	return false;
 }
 
-/* The receive comm has drained long enough: its connections are closed, its endpoint is forgotten. */
+/* The receive comm has drained long enough: its connections are closed, its endpoint is removed. */
 bool recv_gone(struct model *m, unsigned r, unsigned arg)
 {
 	bool forgets = mutated(m, MUTATION_CLOSE_FORGETS);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks the resume protocol: model.h says how. Without arguments it looks at the configurations below
- * (--quick: at the small ones, for sanitizers); with --mutations at each deliberate fault, which has to
- * be found; with options at one configuration, for longer runs. 0: all as it should be; 1: not.
+ * Checks the resume protocol with the model of model.h. Without arguments it explores the configurations below
+ * (--quick: the small ones, for sanitizers); with --mutations it explores each deliberate fault, which must be found;
+ * with options one configuration, for longer runs. Exit 0: as expected; 1: not.
  */
 #include <getopt.h>
 #include <stddef.h>
@@ -13,10 +13,10 @@
 
 #include "search.h"
 
-#define STATES_MAX   20000000u /* of 24 bytes, and 4 to 11 for finding them */
+#define STATES_MAX   20000000u /* of 24 bytes, and 4 to 11 for the hash table */
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Each has one thing that the others have not. */
+/* Each has one property that the others lack. */
 static const struct {
 	bool quick;
 	struct model_config cfg;
@@ -62,7 +62,7 @@ static const struct {
 	    .in_flight = 3, .breaks = 3, .replays = 1 } },
 };
 
-/* Where faults are looked for: mutations.def says which. */
+/* Configurations for faults: mutations.def assigns them. */
 static const struct model_config faulty[] = {
 	[FAULTY_SLOTS] = { "", "c,2,c", NULL, .slots = 2, .units = 2, .round = 1, .posted = 3,
 			   .in_flight = 3, .breaks = 2, .replays = 1 },
@@ -93,7 +93,7 @@ static double seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* `name` for the line that is printed. */
+/* `name` is for the printed line. */
 static struct search_result run(struct model_config cfg, const char *name, uint64_t limit,
 				bool trace)
 {
@@ -114,7 +114,7 @@ static struct search_result run(struct model_config cfg, const char *name, uint6
 
 static int run_configs(bool quick)
 {
-	uint32_t taken = 1u << STEP_SWITCH, all = (1u << STEP_KINDS) - 1; /* SWITCH is a fault's */
+	uint32_t taken = 1u << STEP_SWITCH, all = (1u << STEP_KINDS) - 1; /* SWITCH is that of a fault */
 	bool good = true;
 
 	for (size_t i = 0; i < COUNT(configs); i++) {
@@ -190,7 +190,7 @@ static unsigned number(const char *text)
 	return (unsigned)value;
 }
 
-/* The field an option with a number stands for, or NULL. */
+/* The field that an option with a number sets, or NULL. */
 static unsigned *number_field(struct model_config *cfg, int option)
 {
 	switch (option) {

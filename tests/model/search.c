@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Breadth first: all states that are n steps away, then those n + 1 away. Of states that have been
- * looked at a hash of 128 bits is kept (two of 10^8 states coincide with a probability of 10^-23), and
- * the state it was reached from, so that a way can be told. Only the states of two levels are kept
- * whole.
+ * Breadth-first search: all states at distance n, then those at n + 1. Of visited states it keeps a hash of 128 bits
+ * (two of 10^8 states collide with a probability of 10^-23), and the predecessor, so that a path can be printed. Only
+ * the states of two levels are kept completely.
  */
 #include "search.h"
 
@@ -84,7 +83,7 @@ static void table_widen(struct table *table)
 	}
 }
 
-/* Where a digest is, or the empty place where it would be. */
+/* The position of a digest, or the empty one where it would be. */
 static size_t table_find(const struct table *table, struct digest digest)
 {
 	size_t at;
@@ -128,7 +127,7 @@ static void level_add(struct level *level, const struct model_state *state, uint
 	level->nodes[level->count++] = node;
 }
 
-/* States that differ in the numbers of their streams only are looked at once. */
+/* States that differ only in the order of their streams are explored once. */
 static struct digest name_of(const struct model_state *state)
 {
 	struct model_state sorted = *state;
@@ -137,7 +136,7 @@ static struct digest name_of(const struct model_state *state)
 	return digest_of(&sorted);
 }
 
-/* One step of a way: from `state` to the one whose digest is `to`. */
+/* One step of a path: from `state` to the one with the digest `to`. */
 static void follow(const struct model_config *cfg, struct model_state *state, struct digest to)
 {
 	struct model_state next[STEP_MAX];
@@ -156,7 +155,7 @@ static void follow(const struct model_config *cfg, struct model_state *state, st
 	}
 }
 
-/* The way to a node, and the step from there that breaks an invariant. */
+/* Prints the path to a node, and the step from there that violates an invariant. */
 static void print_way(const struct model_config *cfg, const struct table *table, uint32_t node)
 {
 	struct model_state state = model_start(cfg), next[STEP_MAX];
@@ -175,7 +174,7 @@ static void print_way(const struct model_config *cfg, const struct table *table,
 	free(way);
 }
 
-/* All steps from one state; those that lead to new ones are noted for the next level. */
+/* All steps from one state; new states are stored for the next level. */
 static void expand(const struct model_config *cfg, struct table *table, struct level *to,
 		   const struct model_state *state, uint32_t node, struct search_result *result)
 {

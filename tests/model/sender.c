@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sender of the model: messages, slots and logs as in send.c, dialling again, control frames. */
+/* The sender of the model: messages, slots and logs as in send.c, redialling, control frames. */
 #include "model.h"
 
 #include <string.h>
@@ -40,7 +40,7 @@ static bool slot_free(const struct model *m, unsigned slot)
 	return holder == NONE || (mutated(m, MUTATION_SLOT_EARLY) && is_done(m, holder));
 }
 
-/* More than one tag has been used up to this message. */
+/* More than one tag is used up to this message. */
 static bool is_multi(const struct model *m, unsigned message)
 {
 	for (unsigned i = 0; i < message; i++)
@@ -120,7 +120,7 @@ static void log_insert(struct model *m, struct stream_state *stream, unsigned at
 	stream->logged++;
 }
 
-/* What a log holds has to be there still: NCCL's buffer until the ack, a copy until the ack. */
+/* Logged data must still exist: NCCL's buffer until the ACK, a copy until the ACK. */
 static void check_memory(struct model *m, uint8_t frame)
 {
 	if (FRAME_TYPE(frame) == FRAME_BYE)
@@ -132,7 +132,7 @@ static void check_memory(struct model *m, uint8_t frame)
 		model_fault(m, "a frame to be sent again is no longer there");
 }
 
-/* Within a stream the chunks of a message ascend. */
+/* Within a stream the chunks of a message are in ascending order. */
 static void check_order(struct model *m, const struct stream_state *stream)
 {
 	uint8_t frame = stream->log[stream->written];
@@ -172,8 +172,8 @@ bool send_write(struct model *m, unsigned r, unsigned arg)
 	return true;
 }
 
-/* BYE is with the receiver's kernel and so is all before it: the connection is left to itself. Not if
- * a hello is out, which could close it at the receiver before it is read. */
+/* BYE and everything before it is in the receiver's kernel: the connection is left to itself. Not while a hello is in
+ * flight, which could make the receiver close it unread. */
 bool send_drain_over(struct model *m, unsigned r, unsigned arg)
 {
 	struct stream_state *stream = &m->s.streams[r];
@@ -193,7 +193,7 @@ bool send_drain_over(struct model *m, unsigned r, unsigned arg)
 
 /* --- a connection that breaks --- */
 
-/* At once to the other stream, as if nobody had to know what has arrived. */
+/* At once to the other stream, as if it did not matter what has arrived. */
 static void give_to_other(struct model *m, unsigned r)
 {
 	struct stream_state *stream = &m->s.streams[r], *other = &m->s.streams[1 - r];
@@ -218,7 +218,7 @@ void send_hello(struct model *m, unsigned r)
 		stream->conn = CONN_ALONE;
 }
 
-/* The sender finds its connection broken and closes it. */
+/* The sender notices that its connection is broken and closes it. */
 bool send_notice(struct model *m, unsigned r, unsigned arg)
 {
 	struct stream_state *stream = &m->s.streams[r];
@@ -227,7 +227,7 @@ bool send_notice(struct model *m, unsigned r, unsigned arg)
 	if (stream->alive || stream->phase != PHASE_UP)
 		return false;
 	if (stream->sealed && stream->control.count)
-		return false; /* its last words are read first */
+		return false; /* its last frames are read first */
 	if (mutated(m, MUTATION_OTHER_STREAM))
 		give_to_other(m, r);
 	stream->phase = PHASE_DOWN;
@@ -241,7 +241,7 @@ bool send_notice(struct model *m, unsigned r, unsigned arg)
 	return true;
 }
 
-/* An attempt has failed, or was taken to have failed. */
+/* An attempt has failed, or was given up. */
 bool send_redial(struct model *m, unsigned r, unsigned arg)
 {
 	struct stream_state *stream = &m->s.streams[r];
@@ -250,12 +250,12 @@ bool send_redial(struct model *m, unsigned r, unsigned arg)
 	if (stream->hello == HELLO_NONE || stream->dial_alive)
 		return false;
 	if (stream->sealed && stream->hello == HELLO_ACCEPTED)
-		return false; /* WELCOME is there */
+		return false; /* WELCOME has arrived */
 	send_hello(m, r);
 	return true;
 }
 
-/* Dial although the connection stands. */
+/* Dials although the connection is established. */
 bool send_dial(struct model *m, unsigned r, unsigned arg)
 {
 	struct stream_state *stream = &m->s.streams[r];
@@ -269,7 +269,7 @@ bool send_dial(struct model *m, unsigned r, unsigned arg)
 	return true;
 }
 
-/* What WELCOME says is possible: all that is to be retransmitted is in the log. */
+/* The position in WELCOME is possible: everything to be retransmitted is in the log. */
 static bool welcome_fits(struct model *m, const struct stream_state *stream, unsigned from,
 			 unsigned part)
 {
@@ -278,7 +278,7 @@ static bool welcome_fits(struct model *m, const struct stream_state *stream, uns
 	return !part || (from < stream->logged && part < frame_units(m, stream->log[from]));
 }
 
-/* The new connection takes the place of the old one, whatever that still held. */
+/* The new connection replaces the old one, whatever that still contained. */
 static void change_over(struct model *m, struct stream_state *stream)
 {
 	struct control_queue old = stream->control;
@@ -298,7 +298,7 @@ static void change_over(struct model *m, struct stream_state *stream)
 			stream->control.frames[stream->control.count++] = old.frames[i];
 }
 
-/* The sender reads WELCOME {frames, part} and goes on from there. */
+/* The sender reads WELCOME {frames, part} and continues from there. */
 bool send_welcome(struct model *m, unsigned r, unsigned arg)
 {
 	struct stream_state *stream = &m->s.streams[r];
