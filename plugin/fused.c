@@ -85,7 +85,7 @@ static bool are_nics(const struct anynet_device *nics, int nic_count, const int 
 
 static const char *kind_of(const struct anynet_device *nic)
 {
-	if (nic->link == ANYNET_LINK_TCP)
+	if (nic->transport == ANYNET_TRANSPORT_TCP)
 		return "TCP";
 	return nic->is_roce ? "RoCE" : "InfiniBand";
 }
@@ -105,7 +105,7 @@ static bool stripe_together(const struct anynet_config *cfg, const struct anynet
  */
 static bool would_be_lost(const struct anynet_config *cfg, const struct anynet_device *nic)
 {
-	bool asked_for = nic->link == ANYNET_LINK_IB && cfg->ib_merge_nics > 1;
+	bool asked_for = nic->transport == ANYNET_TRANSPORT_IB && cfg->ib_merge_nics > 1;
 
 	return !nic->pci_path[0] && !asked_for;
 }
@@ -115,19 +115,19 @@ static bool would_be_lost(const struct anynet_config *cfg, const struct anynet_d
 static bool may_join(const struct anynet_config *cfg, const struct anynet_device *first,
 		     const struct anynet_device *nic)
 {
-	if (first->link != nic->link || first->is_roce != nic->is_roce)
+	if (first->transport != nic->transport || first->is_roce != nic->is_roce)
 		anynet_warn("dev %d %s (%s) and dev %d %s (%s) cannot be fused: the link types "
 			    "differ; select one type with NCCL_IB_HCA",
 			    first->index, first->name, kind_of(first), nic->index, nic->name,
 			    kind_of(nic));
-	else if (nic->link == ANYNET_LINK_IB && !cfg->ib_merge_nics)
+	else if (nic->transport == ANYNET_TRANSPORT_IB && !cfg->ib_merge_nics)
 		anynet_info("dev %d %s and dev %d %s are not fused: ANYNET_IB_MERGE_NICS=0",
 			    first->index, first->name, nic->index, nic->name);
 	else if (would_be_lost(cfg, first) || would_be_lost(cfg, nic))
 		anynet_info("dev %d %s and dev %d %s are not fused: without a PCI address NCCL "
 			    "does not find the fused device",
 			    first->index, first->name, nic->index, nic->name);
-	else if (nic->link == ANYNET_LINK_TCP && !stripe_together(cfg, first, nic))
+	else if (nic->transport == ANYNET_TRANSPORT_TCP && !stripe_together(cfg, first, nic))
 		anynet_info("dev %d %s and dev %d %s are not fused: TCP devices are fused only "
 			    "where ANYNET_TCP_STRIPE spreads connections over them",
 			    first->index, first->name, nic->index, nic->name);

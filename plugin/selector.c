@@ -14,9 +14,9 @@
 static const char own_name[] = "anynet";
 static const char *const served_names[] = { "IB", "Socket", own_name };
 
-static const char *const link_names[] = {
-	[ANYNET_LINK_TCP] = "TCP",
-	[ANYNET_LINK_IB] = "IB",
+static const char *const transport_names[] = {
+	[ANYNET_TRANSPORT_TCP] = "TCP",
+	[ANYNET_TRANSPORT_IB] = "IB",
 };
 
 const char *anynet_selector_name_for(const char *nccl_net)
@@ -90,7 +90,7 @@ static void log_devices(const struct anynet_probe *probe)
 		char addr[INET6_ADDRSTRLEN];
 
 		anynet_info("dev %d %s link %s addr %s speed %d Mb/s pci %s", dev->index, dev->name,
-			    link_names[dev->link], device_addr(dev, addr, sizeof(addr)),
+			    transport_names[dev->transport], device_addr(dev, addr, sizeof(addr)),
 			    dev->speed_mbps, pci ? pci + 1 : "none");
 		if (*dev->gpu_memory)
 			anynet_info("dev %d %s GPU memory %s", dev->index, dev->name,
@@ -115,7 +115,7 @@ static void log_candidates(const struct anynet_probe *probe)
 		if (is_setting(candidate))
 			anynet_warn("%s: %s", candidate->name, candidate->reason);
 		else
-			anynet_info("%s %s %s: %s", link_names[candidate->link], candidate->name,
+			anynet_info("%s %s %s: %s", transport_names[candidate->transport], candidate->name,
 				    candidate->usable ? "usable" : "not used", candidate->reason);
 	}
 	if (usable > probe->device_count)
@@ -149,7 +149,7 @@ static void warn_no_ib(const char *asked, const struct anynet_probe *probe)
 	for (int i = 0; i < probe->candidate_count; i++) {
 		const struct anynet_candidate *candidate = &probe->candidates[i];
 
-		if (candidate->link != ANYNET_LINK_IB || candidate->usable)
+		if (candidate->transport != ANYNET_TRANSPORT_IB || candidate->usable)
 			continue;
 		if (!first)
 			first = candidate;
@@ -166,7 +166,7 @@ static void warn_no_ib(const char *asked, const struct anynet_probe *probe)
 static const char *why_no_network(const struct anynet_probe *probe)
 {
 	for (int i = 0; i < probe->candidate_count; i++)
-		if (probe->candidates[i].link == ANYNET_LINK_TCP && !strcmp(probe->candidates[i].name, "interfaces"))
+		if (probe->candidates[i].transport == ANYNET_TRANSPORT_TCP && !strcmp(probe->candidates[i].name, "interfaces"))
 			return probe->candidates[i].reason;
 	return "no interface with an IP address is up, not even lo";
 }
@@ -180,7 +180,7 @@ void anynet_selector_run_as(const char *name, const struct anynet_config *cfg,
 	probe->device_count = 0;
 	probe->candidate_count = 0;
 	if (tcp)
-		anynet_probe_verdict(probe, ANYNET_LINK_IB, "libibverbs", false, "not opened: %s",
+		anynet_probe_verdict(probe, ANYNET_TRANSPORT_IB, "libibverbs", false, "not opened: %s",
 				     tcp);
 	else
 		anynet_ib_transport.probe(cfg, probe);

@@ -19,7 +19,7 @@
 #define ANYNET_MEMBERS_MAX    8   /* NICs of a fused device (net-api.md §1.5) */
 #define ANYNET_NAME_BYTES     256 /* NCCL's topology truncates longer names */
 
-enum anynet_link { ANYNET_LINK_TCP, ANYNET_LINK_IB };
+enum anynet_transport_kind { ANYNET_TRANSPORT_TCP, ANYNET_TRANSPORT_IB };
 
 /* NCCL's pointer kinds (net-api.md §1.2). */
 #define ANYNET_PTR_HOST	  0x1
@@ -29,7 +29,7 @@ enum anynet_link { ANYNET_LINK_TCP, ANYNET_LINK_IB };
 /* Immutable once the selector has published it, so any thread may read it without a lock.
  * Field meanings and NCCL's use of them: net-api.md §2.8. */
 struct anynet_device {
-	enum anynet_link link;
+	enum anynet_transport_kind transport;
 	int index; /* position in the process's list of NICs; ANYNET_DEVICES_MAX = a fused device */
 	/* Unique in the list: interface, or verbs device[:port]; of a fused device its members' names, joined by '+' */
 	char name[ANYNET_NAME_BYTES];
@@ -71,7 +71,7 @@ static inline const struct anynet_device *anynet_member(const struct anynet_devi
 
 /* One examined candidate and the verdict, for the INFO lines and `anynet devices`. */
 struct anynet_candidate {
-	enum anynet_link link;
+	enum anynet_transport_kind transport;
 	char name[64]; /* "libibverbs", "mlx5_0:1", "eth0" */
 	bool usable;
 	char reason[ANYNET_REASON_BYTES]; /* why it is not usable, or what was found ("10000 Mb/s 10.0.0.2") */
@@ -92,7 +92,7 @@ struct anynet_probe {
  */
 struct anynet_transport {
 	const char *name; /* "IB", "TCP" */
-	enum anynet_link link;
+	enum anynet_transport_kind kind;
 	void (*probe)(const struct anynet_config *cfg, struct anynet_probe *probe);
 
 	/* The standby devices of those that the probe has added. NCCL does not see them. They carry control
@@ -107,7 +107,8 @@ extern const struct anynet_transport anynet_tcp_transport;
 /* Append a verdict; those beyond ANYNET_CANDIDATES_MAX are dropped. A candidate named like a variable (NCCL_…,
  * ANYNET_…) reports a setting that could not be applied, and the selector logs it as a WARN. If there are more usable
  * verdicts than devices, the device list was full. */
-void anynet_probe_verdict(struct anynet_probe *probe, enum anynet_link link, const char *name,
-			  bool usable, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+void anynet_probe_verdict(struct anynet_probe *probe, enum anynet_transport_kind transport,
+			  const char *name, bool usable, const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
 
 #endif

@@ -39,7 +39,7 @@ static_assert(sizeof(struct anynet_wire_addr) == 20, "wire");
 struct anynet_wire_handle {
 	uint64_t magic;
 	uint16_t version;   /* newest version that the listener speaks */
-	uint8_t transports; /* 1 << enum anynet_link; here only the bit of TCP is set */
+	uint8_t transports; /* 1 << enum anynet_transport_kind; here only the bit of TCP is set */
 	uint8_t oldest;     /* oldest version that the listener speaks */
 	uint32_t endpoint; /* number of the listener in its process */
 	uint8_t token[ANYNET_TOKEN_BYTES];
@@ -146,7 +146,7 @@ struct anynet_wire_hello {
 	uint32_t pid;
 	uint32_t nccl_version;	 /* NCCL_VERSION_CODE of the NCCL in the process; 0 = not found */
 	uint32_t plugin_version; /* major << 16 | minor << 8 | patch */
-	uint32_t transports;	 /* 1 << enum anynet_link for each transport that the sender offers */
+	uint32_t transports;	 /* 1 << enum anynet_transport_kind for each transport that the sender offers */
 	uint32_t features;	 /* ANYNET_FEATURE_… */
 	uint32_t replay_bytes;	 /* HELLO: the sender's replay ring; the receiver acks before it is full */
 	uint32_t chunk_bytes;    /* HELLO: largest chunk with several streams */

@@ -370,7 +370,7 @@ static void start(void)
 	stub_cm_refuses = 0;
 	stub_cm_qpn = ACCEPTOR_QPN;
 	local_cfg.transport = run.order & LINKS_ONLY ? ANYNET_CHOOSE_IB : 0;
-	local_dev.link = run.order & IB_DEVICE ? ANYNET_LINK_IB : ANYNET_LINK_TCP;
+	local_dev.transport = run.order & IB_DEVICE ? ANYNET_TRANSPORT_IB : ANYNET_TRANSPORT_TCP;
 	acceptor_start(run.in, run.order & WITH_SECRET && fuzz_net_secret(true),
 		       run.order & IB_DEVICE);
 	if (!acceptor.secret)

@@ -259,7 +259,7 @@ static void start(void)
 	local_cfg.ib_gid_index = ANYNET_AUTO;
 	local_cfg.ib_flid_gid_index = ANYNET_AUTO;
 	local_cfg.recovery_timeout_ms = ib.order & IB_RECOVERIES ? 600000 : 0;
-	local_dev.link = ANYNET_LINK_IB;
+	local_dev.transport = ANYNET_TRANSPORT_IB;
 	if (!started)
 		stub_offer(&local_cfg, local_dev.name);
 	started = true;

@@ -374,7 +374,7 @@ static void start(struct input *in)
 	fuzz_net_start();
 	local_cfg.checksum = order & CHECKSUMS;
 	local_cfg.recovery_timeout_ms = order & RECOVERIES ? 600000 : 0;
-	local_dev.link = order & IB_DEVICE ? ANYNET_LINK_IB : ANYNET_LINK_TCP;
+	local_dev.transport = order & IB_DEVICE ? ANYNET_TRANSPORT_IB : ANYNET_TRANSPORT_TCP;
 	memset(run.posted, 0, sizeof(run.posted));
 	run.in = in;
 	run.next_seq = 0;

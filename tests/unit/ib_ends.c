@@ -24,7 +24,7 @@ struct ib_nic *ib_ends_start(void)
 	local_cfg.ib_sl = ANYNET_AUTO;
 	local_cfg.ib_tc = ANYNET_AUTO;
 	local_cfg.ib_ar_threshold = 8192;
-	local_dev.link = ANYNET_LINK_IB;
+	local_dev.transport = ANYNET_TRANSPORT_IB;
 	if (!offered)
 		stub_offer(&local_cfg, local_dev.name);
 	offered = true;

@@ -29,7 +29,7 @@ void local_net_start(void)
 		.max_recvs = ANYNET_RECVS_MAX,
 	};
 	local_dev = (struct anynet_device){
-		.link = ANYNET_LINK_TCP,
+		.transport = ANYNET_TRANSPORT_TCP,
 		.name = "lo",
 		.ifname = "lo",
 		.speed_mbps = 10000,

@@ -25,7 +25,7 @@ static void report_verdicts(struct check *check)
 	for (int i = 0; i < check->probe->candidate_count; i++) {
 		const struct anynet_candidate *candidate = &check->probe->candidates[i];
 
-		if (candidate->link == ANYNET_LINK_IB)
+		if (candidate->transport == ANYNET_TRANSPORT_IB)
 			finding_add(&check->report, candidate->usable ? CHECK_OK : CHECK_NOTE, AREA,
 				    candidate->usable ? "usable" : "not-usable", "%s: %s%s",
 				    candidate->name,
@@ -54,7 +54,7 @@ static char *offered(const struct check *check)
 static bool has_usable(const struct check *check)
 {
 	for (int i = 0; i < check->probe->device_count; i++) {
-		if (check->probe->devices[i].link == ANYNET_LINK_IB)
+		if (check->probe->devices[i].transport == ANYNET_TRANSPORT_IB)
 			return true;
 	}
 	return false;
@@ -66,7 +66,7 @@ static const struct anynet_candidate *refusal(const struct check *check)
 	for (int i = 0; i < check->probe->candidate_count; i++) {
 		const struct anynet_candidate *candidate = &check->probe->candidates[i];
 
-		if (candidate->link == ANYNET_LINK_IB && !candidate->usable)
+		if (candidate->transport == ANYNET_TRANSPORT_IB && !candidate->usable)
 			return candidate;
 	}
 	return NULL;

@@ -24,7 +24,7 @@ static json_t *verdicts(const struct anynet_probe *probe)
 
 		json_array_append_new(list,
 				      json_pack("{s:s, s:s, s:b, s:s}", "network",
-						candidate->link == ANYNET_LINK_IB ? "IB" : "TCP",
+						candidate->transport == ANYNET_TRANSPORT_IB ? "IB" : "TCP",
 						"name", name, "used", candidate->usable, "reason",
 						reason));
 		free(reason);
@@ -44,7 +44,7 @@ static json_t *devices(const struct anynet_probe *probe)
 		json_array_append_new(list,
 				      json_pack("{s:s, s:s, s:i, s:b, s:b, s:b, s:s}", "name",
 						dev->name, "network",
-						dev->link == ANYNET_LINK_TCP ? "TCP"
+						dev->transport == ANYNET_TRANSPORT_TCP ? "TCP"
 						: dev->is_roce               ? "RoCE"
 									     : "InfiniBand",
 						"mbps", dev->speed_mbps, "cuda",

@@ -32,9 +32,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
-static const char *link_name(enum anynet_link link)
+static const char *transport_name(enum anynet_transport_kind transport)
 {
-	return link == ANYNET_LINK_IB ? "IB" : "TCP";
+	return transport == ANYNET_TRANSPORT_IB ? "IB" : "TCP";
 }
 
 static const char *address_text(const struct anynet_device *dev, char *text, size_t bytes)
@@ -58,7 +58,7 @@ static void print_text(const struct anynet_probe *probe)
 		const struct anynet_device *dev = &probe->devices[i];
 
 		printf("  %2d  %-16s %-3s %7d Mb/s  %-15s  %-20s %s\n", i, dev->name,
-		       link_name(dev->link), dev->speed_mbps, dev->ifname,
+		       transport_name(dev->transport), dev->speed_mbps, dev->ifname,
 		       address_text(dev, address, sizeof(address)),
 		       dev->pci_path[0] ? dev->pci_path : "no PCI device");
 		if (*dev->gpu_memory)
@@ -68,7 +68,7 @@ static void print_text(const struct anynet_probe *probe)
 	for (int i = 0; i < probe->candidate_count; i++) {
 		const struct anynet_candidate *c = &probe->candidates[i];
 
-		printf("  %-3s %-16s %-3s %s\n", link_name(c->link), c->name,
+		printf("  %-3s %-16s %-3s %s\n", transport_name(c->transport), c->name,
 		       c->usable ? "yes" : "no", c->reason);
 	}
 }
@@ -84,7 +84,7 @@ static void print_json(const struct anynet_probe *probe)
 		json_array_append_new(
 			devices,
 			json_pack("{s:i, s:s, s:s, s:i, s:s, s:s, s:s, s:i, s:i, s:s}", "index", i,
-				  "name", dev->name, "transport", link_name(dev->link),
+				  "name", dev->name, "transport", transport_name(dev->transport),
 				  "speed_mbps", dev->speed_mbps, "interface", dev->ifname,
 				  "address", address_text(dev, address, sizeof(address)),
 				  "pci_path", dev->pci_path, "max_recvs", dev->max_recvs,
@@ -95,7 +95,7 @@ static void print_json(const struct anynet_probe *probe)
 
 		json_array_append_new(candidates,
 				      json_pack("{s:s, s:s, s:b, s:s}", "transport",
-						link_name(c->link), "name", c->name, "usable",
+						transport_name(c->transport), "name", c->name, "usable",
 						c->usable, "reason", c->reason));
 	}
 	all = json_pack("{s:s, s:o, s:o}", "name", anynet_selector_name(), "devices", devices,

@@ -37,9 +37,9 @@ static json_t *environment(void)
 	return env;
 }
 
-static const char *link_name(enum anynet_link link)
+static const char *transport_name(enum anynet_transport_kind transport)
 {
-	return link == ANYNET_LINK_IB ? "IB" : "TCP";
+	return transport == ANYNET_TRANSPORT_IB ? "IB" : "TCP";
 }
 
 static json_t *devices(const struct anynet_probe *probe)
@@ -53,7 +53,7 @@ static json_t *devices(const struct anynet_probe *probe)
 
 		json_array_append_new(list,
 				      json_pack("{s:s, s:s, s:i, s:s, s:s, s:i}", "name", dev->name,
-						"transport", link_name(dev->link), "speed_mbps",
+						"transport", transport_name(dev->transport), "speed_mbps",
 						dev->speed_mbps, "interface", dev->ifname,
 						"address", address_print(&dev->addr, address),
 						"mtu", mtu));
@@ -69,7 +69,7 @@ static json_t *candidates(const struct anynet_probe *probe)
 		const struct anynet_candidate *c = &probe->candidates[i];
 
 		json_array_append_new(list, json_pack("{s:s, s:s, s:b, s:s}", "transport",
-						      link_name(c->link), "name", c->name, "usable",
+						      transport_name(c->transport), "name", c->name, "usable",
 						      (int)c->usable, "reason", c->reason));
 	}
 	return list;

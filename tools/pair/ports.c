@@ -61,7 +61,7 @@ static void listen_devices(struct responder *r, json_t *ports,
 		const struct anynet_device *dev = &probe->devices[i];
 
 		address_print(&dev->addr, text);
-		if (dev->link != ANYNET_LINK_TCP || !strcmp(own, text) ||
+		if (dev->transport != ANYNET_TRANSPORT_TCP || !strcmp(own, text) ||
 		    address_is_loopback(&dev->addr) != address_is_loopback(control))
 			continue;
 		listen_one(r, ports,

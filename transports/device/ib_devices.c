@@ -88,7 +88,7 @@ void ib_devices_describe(const struct anynet_config *cfg, const struct ib_found 
 	const struct ib_found *port = &found[i];
 	const char *engine = port->data_direct ? "_dma" : "";
 
-	dev->link = ANYNET_LINK_IB;
+	dev->transport = ANYNET_TRANSPORT_IB;
 	if (has_sibling(found, count, i))
 		snprintf(dev->name, sizeof(dev->name), "%.58s%s:%u", port->verbs_name, engine,
 			 port->port);

@@ -37,7 +37,7 @@ struct ib_probe {
 };
 
 #define refuse(probe, name, ...) \
-	anynet_probe_verdict((probe)->out, ANYNET_LINK_IB, name, false, __VA_ARGS__)
+	anynet_probe_verdict((probe)->out, ANYNET_TRANSPORT_IB, name, false, __VA_ARGS__)
 
 /* "ACTIVE, RoCE, 100000 Mb/s, GID index 3 (10.0.0.2), memlock unlimited" */
 static void describe_port(const struct ib_probe *probe, const struct ib_port *port, char *text,
@@ -140,7 +140,7 @@ static void accept_port(struct ib_probe *probe, const struct verbs_port *port,
 	if (take_port(probe, port, device, state, text))
 		take_data_direct(probe, port, device, state, text);
 	else
-		anynet_probe_verdict(probe->out, ANYNET_LINK_IB, name, true, "%s", text);
+		anynet_probe_verdict(probe->out, ANYNET_TRANSPORT_IB, name, true, "%s", text);
 }
 
 static void probe_port(struct ib_probe *probe, const struct verbs_port *port,
@@ -261,7 +261,7 @@ static void probe_devices(struct ib_probe *probe)
 static void offer_port(struct ib_probe *probe, const struct netif_table *table, int i)
 {
 	const struct ib_found *found = &probe->found[i];
-	struct anynet_device *dev = probe_add_device(probe->out, ANYNET_LINK_IB, "");
+	struct anynet_device *dev = probe_add_device(probe->out, ANYNET_TRANSPORT_IB, "");
 	char addr[INET6_ADDRSTRLEN];
 
 	ib_devices_describe(probe->cfg, probe->found, probe->found_count, i, dev);
@@ -273,7 +273,7 @@ static void offer_port(struct ib_probe *probe, const struct netif_table *table, 
 	}
 	ib_nic_offer(dev->name, found->verbs_name, found->port, found->takes_inline,
 		     found->data_direct);
-	anynet_probe_verdict(probe->out, ANYNET_LINK_IB, dev->name, true, "%s, control on %s %s",
+	anynet_probe_verdict(probe->out, ANYNET_TRANSPORT_IB, dev->name, true, "%s, control on %s %s",
 			     found->verdict, dev->ifname, netif_addr_text(&dev->addr, addr));
 }
 
@@ -341,7 +341,7 @@ static void ib_probe(const struct anynet_config *cfg, struct anynet_probe *out)
 
 const struct anynet_transport anynet_ib_transport = {
 	.name = "IB",
-	.link = ANYNET_LINK_IB,
+	.kind = ANYNET_TRANSPORT_IB,
 	.probe = ib_probe,
 	.standby = ib_standby,
 };

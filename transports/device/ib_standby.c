@@ -40,7 +40,7 @@ static void report(const struct anynet_probe *tcp, struct anynet_probe *probe)
 	for (int i = 0; i < tcp->candidate_count; i++) {
 		const struct anynet_candidate *candidate = &tcp->candidates[i];
 
-		anynet_probe_verdict(probe, candidate->link, candidate->name, false, "%s%s",
+		anynet_probe_verdict(probe, candidate->transport, candidate->name, false, "%s%s",
 				     candidate->usable ? "standby: " : "", candidate->reason);
 	}
 }

@@ -66,7 +66,7 @@ static int add_ways_round(const struct anynet_device **set, int count, int max)
 
 	for (int i = 1; i < anynet_net.device_count && count < ports; i++) {
 		other = nic_at((first + i) % anynet_net.device_count);
-		if (other->link == set[0]->link && !has(set, count, other))
+		if (other->transport == set[0]->transport && !has(set, count, other))
 			set[count++] = other;
 	}
 	for (int i = anynet_net.device_count; count < max && (other = nic_at(i)); i++)
@@ -78,7 +78,8 @@ static int add_ways_round(const struct anynet_device **set, int count, int max)
 /* May a comm of TCP device `dev` spread over `other`? */
 static bool is_equal(const struct anynet_device *dev, const struct anynet_device *other)
 {
-	return other->link == dev->link && other->speed_mbps == anynet_member(dev, 0)->speed_mbps &&
+	return other->transport == dev->transport &&
+	       other->speed_mbps == anynet_member(dev, 0)->speed_mbps &&
 	       other->addr.ss_family == dev->addr.ss_family && strcmp(other->ifname, "lo");
 }
 
@@ -90,7 +91,7 @@ int nic_stripe(const struct anynet_device *dev, const struct anynet_device **set
 		set[count] = anynet_member(dev, count);
 		count++;
 	}
-	if (dev->link == ANYNET_LINK_IB)
+	if (dev->transport == ANYNET_TRANSPORT_IB)
 		return add_ways_round(set, count, max);
 	if (anynet_net.cfg->stripe == ANYNET_SWITCH_OFF)
 		return count;
@@ -122,7 +123,7 @@ int nic_spread(const struct anynet_device *dev, int count)
 
 bool nic_needs_qp(const struct anynet_device *dev)
 {
-	return dev->link == ANYNET_LINK_IB && anynet_net.cfg->transport == ANYNET_CHOOSE_IB;
+	return dev->transport == ANYNET_TRANSPORT_IB && anynet_net.cfg->transport == ANYNET_CHOOSE_IB;
 }
 
 static int streams_by_speed(int speed_mbps)
@@ -137,7 +138,7 @@ int nic_streams_wanted(const struct anynet_device *dev)
 	const struct anynet_device *set[ANYNET_HELLO_ADDRS];
 	size_t pairs;
 
-	if (dev->link == ANYNET_LINK_IB)
+	if (dev->transport == ANYNET_TRANSPORT_IB)
 		return (int)anynet_min((size_t)(anynet_members(dev) * anynet_net.cfg->ib_qps),
 				       ANYNET_STREAMS_MAX);
 	if (anynet_net.cfg->streams_per_nic > 0)

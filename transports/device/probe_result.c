@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-void anynet_probe_verdict(struct anynet_probe *probe, enum anynet_link link, const char *name,
-			  bool usable, const char *fmt, ...)
+void anynet_probe_verdict(struct anynet_probe *probe, enum anynet_transport_kind transport,
+			  const char *name, bool usable, const char *fmt, ...)
 {
 	struct anynet_candidate *candidate;
 	va_list args;
@@ -15,15 +15,15 @@ void anynet_probe_verdict(struct anynet_probe *probe, enum anynet_link link, con
 	if (probe->candidate_count >= ANYNET_CANDIDATES_MAX)
 		return;
 	candidate = &probe->candidates[probe->candidate_count++];
-	*candidate = (struct anynet_candidate){ .link = link, .usable = usable };
+	*candidate = (struct anynet_candidate){ .transport = transport, .usable = usable };
 	snprintf(candidate->name, sizeof(candidate->name), "%s", name);
 	va_start(args, fmt);
 	vsnprintf(candidate->reason, sizeof(candidate->reason), fmt, args);
 	va_end(args);
 }
 
-struct anynet_device *probe_add_device(struct anynet_probe *probe, enum anynet_link link,
-				       const char *name)
+struct anynet_device *probe_add_device(struct anynet_probe *probe,
+				       enum anynet_transport_kind transport, const char *name)
 {
 	struct anynet_device *dev;
 
@@ -31,7 +31,7 @@ struct anynet_device *probe_add_device(struct anynet_probe *probe, enum anynet_l
 		return NULL;
 	dev = &probe->devices[probe->device_count];
 	memset(dev, 0, sizeof(*dev));
-	dev->link = link;
+	dev->transport = transport;
 	dev->index = probe->device_count++;
 	dev->rail_id = dev->plane_id = -1;
 	snprintf(dev->name, sizeof(dev->name), "%s", name);

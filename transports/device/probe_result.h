@@ -5,9 +5,10 @@
 
 #include <nccl_net/device.h>
 
-/* Appends a device with link, index, name, and no rail or plane; the rest is zero. NULL = the list is full. The
+/* Appends a device with transport, index, name, and no rail or plane; the rest is zero. NULL = the list is full. The
  * selector then sees a usable verdict without a device. */
-struct anynet_device *probe_add_device(struct anynet_probe *probe, enum anynet_link link,
+struct anynet_device *probe_add_device(struct anynet_probe *probe,
+				       enum anynet_transport_kind transport,
 				       const char *name);
 
 #endif

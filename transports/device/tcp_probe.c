@@ -18,11 +18,11 @@ static void add_device(const struct anynet_config *cfg, const struct netif_table
 		       const struct netif_link *link, const struct netif_verdict *verdict,
 		       const char *sysfs, struct anynet_probe *probe)
 {
-	struct anynet_device *dev = probe_add_device(probe, ANYNET_LINK_TCP, link->name);
+	struct anynet_device *dev = probe_add_device(probe, ANYNET_TRANSPORT_TCP, link->name);
 	char addr[INET6_ADDRSTRLEN];
 	int speed = link->speed_mbps > 0 ? link->speed_mbps : SYSFS_SPEED_DEFAULT;
 
-	anynet_probe_verdict(probe, ANYNET_LINK_TCP, link->name, true, "%s, %d Mb/s%s",
+	anynet_probe_verdict(probe, ANYNET_TRANSPORT_TCP, link->name, true, "%s, %d Mb/s%s",
 			     netif_addr_text(&verdict->addr->addr, addr), speed,
 			     link->speed_mbps > 0 ? "" : " assumed");
 	if (!dev)
@@ -61,7 +61,7 @@ static void summarize_others(const struct netif_table *table, const struct netif
 		count++;
 	}
 	if (count)
-		anynet_probe_verdict(probe, ANYNET_LINK_TCP, "others", false,
+		anynet_probe_verdict(probe, ANYNET_TRANSPORT_TCP, "others", false,
 				     "%zu virtual interfaces without an address: %s%s", count, names,
 				     used >= sizeof(names) ? " ..." : "");
 }
@@ -69,7 +69,7 @@ static void summarize_others(const struct netif_table *table, const struct netif
 static void note(struct anynet_probe *probe, const char *name, const char *text)
 {
 	if (*text)
-		anynet_probe_verdict(probe, ANYNET_LINK_TCP, name, false, "%s", text);
+		anynet_probe_verdict(probe, ANYNET_TRANSPORT_TCP, name, false, "%s", text);
 }
 
 /* Chosen interfaces first, because verdicts beyond ANYNET_CANDIDATES_MAX are dropped. */
@@ -114,7 +114,7 @@ static void tcp_probe(const struct anynet_config *cfg, struct anynet_probe *prob
 	int ret = netif_read(&table);
 
 	if (ret)
-		anynet_probe_verdict(probe, ANYNET_LINK_TCP, "interfaces", false,
+		anynet_probe_verdict(probe, ANYNET_TRANSPORT_TCP, "interfaces", false,
 				     "the kernel does not list interfaces (netlink): %s",
 				     error_text(-ret));
 	tcp_probe_table(cfg, &table, ANYNET_SYSFS, probe);
@@ -123,6 +123,6 @@ static void tcp_probe(const struct anynet_config *cfg, struct anynet_probe *prob
 
 const struct anynet_transport anynet_tcp_transport = {
 	.name = "TCP",
-	.link = ANYNET_LINK_TCP,
+	.kind = ANYNET_TRANSPORT_TCP,
 	.probe = tcp_probe,
 };

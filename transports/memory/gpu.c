@@ -89,7 +89,7 @@ static bool wants_context(void)
 	if (wish != ANYNET_SWITCH_AUTO)
 		return wish;
 	for (int i = 0; i < anynet_net.device_count; i++)
-		if (anynet_net.devices[i].link == ANYNET_LINK_IB &&
+		if (anynet_net.devices[i].transport == ANYNET_TRANSPORT_IB &&
 		    anynet_net.devices[i].ptr_support & (ANYNET_PTR_CUDA | ANYNET_PTR_DMABUF))
 			return false;
 	return true;

@@ -86,7 +86,7 @@ static inline int comm_error(const struct anynet_comm *comm)
 /* Is it a comm of an IB device? Then memory is registered, and receives get a CTS. */
 static inline bool comm_is_ib(const struct anynet_comm *comm)
 {
-	return comm->dev->link == ANYNET_LINK_IB;
+	return comm->dev->transport == ANYNET_TRANSPORT_IB;
 }
 
 /* Sets comm->gpu at the first request that uses GPU memory. */

@@ -23,7 +23,7 @@ struct anynet_comm *send_create(const struct anynet_device *dev)
 {
 	const struct anynet_config *cfg = anynet_net.cfg;
 	struct send_comm *comm = calloc(1, sizeof(*comm));
-	bool ib = dev->link == ANYNET_LINK_IB;
+	bool ib = dev->transport == ANYNET_TRANSPORT_IB;
 
 	if (!comm)
 		return NULL;

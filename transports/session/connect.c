@@ -216,7 +216,8 @@ static void complete_plan(struct connect_op *op)
 {
 	struct anynet_wire_hello *welcome = &op->welcome;
 
-	if (op->dev->link == ANYNET_LINK_IB && welcome->transports & 1u << ANYNET_LINK_IB)
+	if (op->dev->transport == ANYNET_TRANSPORT_IB &&
+	    welcome->transports & 1u << ANYNET_TRANSPORT_IB)
 		stream_plan_own_ports(anynet_members(op->dev), welcome->plan, welcome->streams);
 }
 

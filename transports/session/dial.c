@@ -63,7 +63,7 @@ static void offer_qp(struct dial *dial, const struct anynet_device *dev, int tra
 
 	if (dial->qp)
 		ib_qp_describe(dial->qp, hello);
-	if (dial->qp || !dev || dev->link != ANYNET_LINK_IB)
+	if (dial->qp || !dev || dev->transport != ANYNET_TRANSPORT_IB)
 		return;
 	hello->cm.wanted = !dial->without_cm;
 	if (!anynet_net.cfg->checksum)

@@ -188,9 +188,9 @@ static int plan_streams(const struct anynet_device *dev, const struct anynet_wir
 			struct anynet_wire_pair plan[ANYNET_STREAMS_MAX])
 {
 	int wanted = (int)anynet_max((size_t)nic_streams_wanted(dev), hello->streams);
-	bool ib = dev->link == ANYNET_LINK_IB;
+	bool ib = dev->transport == ANYNET_TRANSPORT_IB;
 
-	if (ib && hello->transports & 1u << ANYNET_LINK_IB)
+	if (ib && hello->transports & 1u << ANYNET_TRANSPORT_IB)
 		return stream_plan_ports(anynet_members(dev), wanted, plan, ANYNET_STREAMS_MAX);
 	return stream_plan((struct nic_addrs){ hello->addrs, hello_addr_count(hello) },
 			   (struct nic_addrs){ addrs, ib ? 1 : nic_spread(dev, addr_count) },

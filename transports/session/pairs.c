@@ -72,7 +72,7 @@ static bool may_use_qp(const struct list *list, unsigned from)
 {
 	const struct anynet_device *dev = list->paths->own[from];
 
-	return dev->link == ANYNET_LINK_IB && !carrier_is_down(dev) && ib_qp_is_possible(dev);
+	return dev->transport == ANYNET_TRANSPORT_IB && !carrier_is_down(dev) && ib_qp_is_possible(dev);
 }
 
 /* A stream that should have a queue pair but uses TCP is better off on any port; one that has a queue pair, only on its

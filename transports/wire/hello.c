@@ -42,7 +42,7 @@ void handle_fill(struct anynet_wire_handle *handle, uint32_t endpoint,
 		.magic = ANYNET_HANDLE_MAGIC,
 		.version = wire_newest(),
 		.oldest = (uint8_t)wire_oldest(),
-		.transports = 1u << ANYNET_LINK_TCP,
+		.transports = 1u << ANYNET_TRANSPORT_TCP,
 		.endpoint = endpoint,
 		.pid = anynet_net.pid,
 	};
@@ -66,7 +66,7 @@ int handle_check(const struct anynet_wire_handle *handle, char *why, size_t byte
 			why, bytes,
 			"the handle is not ours: the peer does not run anynet (is libnccl-net.so on "
 			"every host?)");
-	} else if (!(handle->transports & 1u << ANYNET_LINK_TCP) ||
+	} else if (!(handle->transports & 1u << ANYNET_TRANSPORT_TCP) ||
 		   (handle->addrs[0].family != 4 && handle->addrs[0].family != 6)) {
 		snprintf(why, bytes, "the peer offers no TCP address");
 	} else {
@@ -85,14 +85,14 @@ void hello_fill(struct anynet_wire_hello *hello, const struct anynet_device *dev
 		.pid = anynet_net.pid,
 		.nccl_version = (uint32_t)anynet_net.nccl_version,
 		.plugin_version = PLUGIN_VERSION,
-		.transports = 1u << ANYNET_LINK_TCP,
+		.transports = 1u << ANYNET_TRANSPORT_TCP,
 		.chunk_bytes = (uint32_t)anynet_net.cfg->chunk_bytes,
 		.replay_bytes = (uint32_t)anynet_net.cfg->replay_bytes,
 		.max_recvs = (uint32_t)dev->max_recvs,
 		.speed_mbps = (uint32_t)dev->speed_mbps,
 	};
-	if (dev->link == ANYNET_LINK_IB) {
-		hello->transports |= 1u << ANYNET_LINK_IB;
+	if (dev->transport == ANYNET_TRANSPORT_IB) {
+		hello->transports |= 1u << ANYNET_TRANSPORT_IB;
 		hello->replay_bytes = IB_REPLAY_BYTES;
 	}
 	if (anynet_net.cfg->checksum)
@@ -208,7 +208,7 @@ void hello_peer(const struct anynet_wire_hello *hello, struct anynet_peer *peer)
 
 bool hello_may_use_qps(const struct anynet_wire_hello *peer)
 {
-	return peer->transports & 1u << ANYNET_LINK_IB &&
+	return peer->transports & 1u << ANYNET_TRANSPORT_IB &&
 	       !(peer->features & ANYNET_FEATURE_CHECKSUM) && !anynet_net.cfg->checksum;
 }
 

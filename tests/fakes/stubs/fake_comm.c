@@ -40,7 +40,7 @@ static void add_device(struct anynet_probe *probe, const char *name, const char 
 {
 	struct anynet_device *dev = &probe->devices[probe->device_count];
 
-	dev->link = ANYNET_LINK_TCP;
+	dev->transport = ANYNET_TRANSPORT_TCP;
 	dev->index = probe->device_count++;
 	snprintf(dev->name, sizeof(dev->name), "%s", name);
 	snprintf(dev->ifname, sizeof(dev->ifname), "%.15s", name);
@@ -94,7 +94,7 @@ static void probe_ib(const struct anynet_config *cfg, struct anynet_probe *probe
 		snprintf(name, sizeof(name), "%s%zu", fake.port_name ? fake.port_name : "mlx5_", i);
 		add_device(probe, name,
 			   fake.ports[i] == 'v' ? "" : "/sys/devices/pci0000:00/0000:00:02.0");
-		dev->link = ANYNET_LINK_IB;
+		dev->transport = ANYNET_TRANSPORT_IB;
 		dev->is_roce = fake.ports[i] != 'i';
 		dev->port = (int)i + 1;
 		dev->speed_mbps = 100000 << i % 4;
@@ -108,14 +108,14 @@ static void probe_ib(const struct anynet_config *cfg, struct anynet_probe *probe
 	}
 }
 
-const struct anynet_transport anynet_tcp_transport = { "TCP", ANYNET_LINK_TCP, probe_tcp, NULL };
-const struct anynet_transport anynet_ib_transport = { "IB", ANYNET_LINK_IB, probe_ib, NULL };
+const struct anynet_transport anynet_tcp_transport = { "TCP", ANYNET_TRANSPORT_TCP, probe_tcp, NULL };
+const struct anynet_transport anynet_ib_transport = { "IB", ANYNET_TRANSPORT_IB, probe_ib, NULL };
 
-void anynet_probe_verdict(struct anynet_probe *probe, enum anynet_link link, const char *name,
-			  bool usable, const char *fmt, ...)
+void anynet_probe_verdict(struct anynet_probe *probe, enum anynet_transport_kind transport,
+			  const char *name, bool usable, const char *fmt, ...)
 {
 	(void)probe;
-	(void)link;
+	(void)transport;
 	(void)name;
 	(void)usable;
 	(void)fmt;

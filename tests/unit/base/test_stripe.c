@@ -25,7 +25,7 @@ static void start(enum anynet_link link, int count)
 	local_cfg.ib_qps = 1;
 	for (int i = 0; i < count; i++) {
 		nics[i] = local_dev;
-		nics[i].link = link;
+		nics[i].transport = transport;
 		nics[i].index = i;
 		nics[i].speed_mbps = 25000;
 		nics[i].copies_in_kernel = false;
@@ -35,7 +35,7 @@ static void start(enum anynet_link link, int count)
 			htonl(0x0a000001u + (uint32_t)i);
 	}
 	ib_standby_drop();
-	if (link == ANYNET_LINK_IB) {
+	if (transport == ANYNET_TRANSPORT_IB) {
 		snprintf(local_cfg.socket_ifname, sizeof(local_cfg.socket_ifname), "=lo");
 		assert_int_equal(ib_standby_find(&local_cfg, &probe), 0);
 		ib_standby_number(count);
@@ -74,12 +74,12 @@ static const char *set_of(const struct anynet_device *dev, int max)
 static void test_of_an_ib_device_its_ports_come_first(void **state)
 {
 	(void)state;
-	start(ANYNET_LINK_IB, 4);
+	start(ANYNET_TRANSPORT_IB, 4);
 	assert_string_equal(set_of(&nics[1], 8), "1230s");
 	assert_string_equal(set_of(fuse("12"), 8), "1230s");
 	assert_string_equal(set_of(fuse("31"), 8), "3102s");
 	assert_string_equal(set_of(fuse("0123"), 8), "0123s");
-	start(ANYNET_LINK_IB, 10);
+	start(ANYNET_TRANSPORT_IB, 10);
 	assert_string_equal(set_of(&nics[0], 8), "012345s");
 	assert_string_equal(set_of(fuse("98"), 8), "980123s");
 	assert_string_equal(set_of(fuse("01234567"), 8), "01234567");
@@ -92,7 +92,7 @@ static void test_of_an_ib_device_its_ports_come_first(void **state)
 static void test_of_an_ib_device_all_ports_want_streams(void **state)
 {
 	(void)state;
-	start(ANYNET_LINK_IB, 10);
+	start(ANYNET_TRANSPORT_IB, 10);
 	assert_int_equal(nic_streams_wanted(&nics[0]), 1);
 	assert_int_equal(nic_streams_wanted(fuse("12")), 2);
 	local_cfg.ib_qps = 3;
@@ -106,7 +106,7 @@ static void test_of_an_ib_device_all_ports_want_streams(void **state)
 static void test_a_tcp_device_is_striped_from_its_members_on(void **state)
 {
 	(void)state;
-	start(ANYNET_LINK_TCP, 4);
+	start(ANYNET_TRANSPORT_TCP, 4);
 	assert_string_equal(set_of(&nics[2], 8), "2013");
 	assert_string_equal(set_of(fuse("31"), 8), "3102");
 	assert_int_equal(nic_streams_wanted(&nics[0]), 2);
@@ -141,7 +141,7 @@ static void test_a_nic_for_each_gpu_is_enough(void **state)
 static void test_connections_are_bounded_over_all_nics(void **state)
 {
 	(void)state;
-	start(ANYNET_LINK_TCP, 8);
+	start(ANYNET_TRANSPORT_TCP, 8);
 	for (int i = 0; i < 8; i++)
 		nics[i].speed_mbps = 100000;
 	anynet_net.gpu_count = 0;

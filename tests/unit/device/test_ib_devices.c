@@ -187,7 +187,7 @@ static void test_the_rest_of_the_properties(void **state)
 	add("mlx5_0", 1, 1, "0000:3b:00.0", 5);
 	cfg.max_recvs = 3;
 	expect_device(0, "mlx5_0", "0000:3b:00.0", 1);
-	assert_int_equal(dev.link, ANYNET_LINK_IB);
+	assert_int_equal(dev.transport, ANYNET_TRANSPORT_IB);
 	assert_int_equal(dev.guid, 5);
 	assert_int_equal(dev.speed_mbps, 400000);
 	assert_int_equal(dev.max_comms, 1234);

@@ -49,7 +49,7 @@ static void test_a_port_that_proves_itself_is_a_device(void **state)
 	probing_run("device mlx5_0 guid=42 max_qp=1000" ETH_PORT);
 	assert_int_equal(probing_counts().qps_made, qps + 1);
 	assert_int_equal(ib_probed.device_count, 1);
-	assert_int_equal(dev->link, ANYNET_LINK_IB);
+	assert_int_equal(dev->transport, ANYNET_TRANSPORT_IB);
 	assert_int_equal(dev->index, 0);
 	assert_string_equal(dev->name, "mlx5_0");
 	assert_string_equal(dev->pci_path, ""); /* this host has no such device */
@@ -180,7 +180,7 @@ static void test_tcp_stands_by_beside_ib_only(void **state)
 	probing_run("device mlx5_0" IB_PORT "; device mlx5_1" ETH_PORT);
 	standby = anynet_ib_transport.standby(&count);
 	assert_int_equal(count, 1);
-	assert_int_equal(standby[0]->link, ANYNET_LINK_TCP);
+	assert_int_equal(standby[0]->transport, ANYNET_TRANSPORT_TCP);
 	assert_string_equal(standby[0]->name, "lo");
 	assert_int_equal(standby[0]->index, 2); /* after those of NCCL */
 	expect_verdict("lo", false, "standby: 127.0.0.1");

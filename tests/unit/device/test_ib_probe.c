@@ -29,7 +29,7 @@ static void run_on(const char *script)
 	assert_int_equal(after.qps_made, before.qps_made);
 	assert_int_equal(after.gid_reads, before.gid_reads);
 	for (int i = 0; i < ib_probed.candidate_count; i++) {
-		assert_int_equal(ib_probed.candidates[i].link, ANYNET_LINK_IB);
+		assert_int_equal(ib_probed.candidates[i].transport, ANYNET_TRANSPORT_IB);
 		assert_false(ib_probed.candidates[i].usable);
 	}
 }

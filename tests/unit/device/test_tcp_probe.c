@@ -105,7 +105,7 @@ static void test_a_device_is_described_as_nccl_wants_it(void **state)
 	cfg.max_recvs = 3;
 	run("/nowhere");
 	assert_int_equal(probe.device_count, 1);
-	assert_int_equal(dev->link, ANYNET_LINK_TCP);
+	assert_int_equal(dev->transport, ANYNET_TRANSPORT_TCP);
 	assert_int_equal(dev->index, 0);
 	assert_string_equal(dev->name, "eth0");
 	assert_string_equal(dev->ifname, "eth0");

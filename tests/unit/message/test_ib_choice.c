@@ -80,7 +80,7 @@ static int setup(void **state)
 {
 	(void)state;
 	local_net_start();
-	local_dev.link = ANYNET_LINK_IB;
+	local_dev.transport = ANYNET_TRANSPORT_IB;
 	comm = send_comm_create(&local_dev, STREAMS);
 	if (!comm)
 		return -1;

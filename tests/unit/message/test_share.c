@@ -224,7 +224,7 @@ static bool scripted_cts(struct anynet_stream *stream, const struct send_msg *ms
 static void test_the_freest_of_those_with_the_cts_takes_it(void **state)
 {
 	(void)state;
-	local_dev.link = ANYNET_LINK_IB;
+	local_dev.transport = ANYNET_TRANSPORT_IB;
 	open_streams(3);
 	share.pair.send->tcp_only =
 		false; /* there are none here, but the streams need not know */

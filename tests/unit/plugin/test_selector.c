@@ -49,7 +49,7 @@ static void run_as(const char *name)
 static void expect_tcp_on_lo(void)
 {
 	assert_int_equal(probe.device_count, 1);
-	assert_int_equal(probe.devices[0].link, ANYNET_LINK_TCP);
+	assert_int_equal(probe.devices[0].transport, ANYNET_TRANSPORT_TCP);
 	assert_string_equal(probe.devices[0].name, "lo");
 }
 
@@ -176,7 +176,7 @@ static void test_ib_that_is_there_is_used_and_nothing_else(void **state)
 		cfg.transport = wishes[i].transport;
 		run_as(wishes[i].name);
 		assert_int_equal(probe.device_count, 1);
-		assert_int_equal(probe.devices[0].link, ANYNET_LINK_IB);
+		assert_int_equal(probe.devices[0].transport, ANYNET_TRANSPORT_IB);
 		assert_int_equal(capture_count(ANYNET_LOG_WARN, NULL), 0);
 		assert_int_equal(capture_count(ANYNET_LOG_INFO, "IB mlx5_0 usable: ACTIVE"), 1);
 		assert_int_equal(capture_count(ANYNET_LOG_INFO, "TCP lo not used: standby: "), 1);

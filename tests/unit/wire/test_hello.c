@@ -82,7 +82,7 @@ static void test_a_wrong_handle_is_refused_with_the_reason(void **state)
 	handle.magic ^= 1;
 	handle_is_refused(&handle, "does not run anynet");
 	handle = good_handle();
-	handle.transports = 1u << ANYNET_LINK_IB;
+	handle.transports = 1u << ANYNET_TRANSPORT_IB;
 	handle_is_refused(&handle, "no TCP address");
 	handle = good_handle();
 	handle.addrs[0].family = 5;

@@ -345,8 +345,8 @@ bool ib_qp_is_possible(const struct anynet_device *dev)
 static bool may_accept(const struct anynet_device *dev, const struct anynet_wire_hello *hello,
 		       char *why, size_t why_bytes)
 {
-	bool ours = dev && dev->link == ANYNET_LINK_IB,
-	     theirs = hello->transports & 1u << ANYNET_LINK_IB;
+	bool ours = dev && dev->transport == ANYNET_TRANSPORT_IB,
+	     theirs = hello->transports & 1u << ANYNET_TRANSPORT_IB;
 
 	if (ours != theirs)
 		snprintf(why, why_bytes, "%s uses no verbs device",
