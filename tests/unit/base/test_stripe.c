@@ -15,7 +15,7 @@
 static struct anynet_device nics[NICS], fused;
 
 /* `count` NICs of 25 Gb/s; for IB devices, with the host's lo as standby. */
-static void start(enum anynet_link link, int count)
+static void start(enum anynet_transport_kind transport, int count)
 {
 	struct anynet_probe probe = { .device_count = 0 };
 
@@ -120,7 +120,7 @@ static void test_a_tcp_device_is_striped_from_its_members_on(void **state)
 static void test_a_nic_for_each_gpu_is_enough(void **state)
 {
 	(void)state;
-	start(ANYNET_LINK_TCP, 8);
+	start(ANYNET_TRANSPORT_TCP, 8);
 	anynet_net.gpu_count = 0; /* unknown */
 	assert_int_equal(nic_spread(&nics[2], 8), 8);
 	anynet_net.gpu_count = 9;
