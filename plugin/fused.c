@@ -136,8 +136,8 @@ static bool may_join(const struct anynet_config *cfg, const struct anynet_device
 	return false;
 }
 
-/* All or none: if only some of the NICs were fused, NCCL 2.24 to 2.29 would not use the others (docs/nccl.md; NCCL
- * src/graph/topo.cc:1007@v2.27.7). */
+/* All or none: if only some of the NICs were fused, NCCL 2.24 to 2.30.4 would not use the others (net-api.md
+ * §3.12; NCCL src/graph/topo.cc:1007@v2.27.7). */
 static bool may_be_one(const struct anynet_config *cfg, const struct anynet_device *nics,
 		       int nic_count, const int *indices, int count)
 {

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The built library from outside (net-api.md §0.4, §8.1): exports, dependencies, flags.
+# The built library from outside (net-api.md §1.1, §2.7, §8 row 1): exports, dependencies, flags.
 # Usage: artefact.sh LIBRARY SOURCE_DIR GLIBC (the oldest to run with; "": that of this system)
 set -euo pipefail
 export LC_ALL=C

@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Where `make install` puts files, and that a library in use is replaced by rename: a job that maps the old file must
-# not
-# see half of the new one (net-api.md §6.25).
+# not see half of the new one (net-api.md §6 trap 25).
 # Usage: install.sh CMAKE BUILD_DIR LIBDIR
 set -euo pipefail
 cmake=$1 build=$2 libdir=$3

@@ -1,11 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# No relative link of the documents is dead, README.md has at most 200 lines, and docs/architecture.md at most 250; it
-# names every source of plugin/ and transports/, and none that does not exist. Usage: links.sh SOURCE_DIR
+# No relative link of the documents is dead, and no reference of a source to docs/net-api.md; README.md has at most 200
+# lines, and docs/architecture.md at most 250; it names every source of plugin/ and transports/, and none that does not
+# exist. Usage: links.sh SOURCE_DIR
 set -u
 cd "${1:?}" || exit 1
 bad=0
 awk -f tests/docs/links.awk *.md docs/*.md bench/*.md || bad=1
+grep -rlI '§' plugin transports include tools tests bench | xargs awk -f tests/docs/sections.awk docs/net-api.md || bad=1
 
 at_most() {
 	lines=$(wc -l <"$2")
