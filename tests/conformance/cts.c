@@ -237,7 +237,7 @@ static void free_slots_are_not_taken_back(struct test_net *net)
 	link_close(net, &stream.link);
 }
 
-/* Adapters report arrivals late. Meanwhile the sender has CTS for enough receives to fill the path: by bytes, not by
+/* Adapters report late what has come. Meanwhile the sender has CTS for enough receives to fill the path: by bytes, not by
  * number. */
 static void the_way_is_full_while_completions_are_late(struct test_net *net)
 {

@@ -73,7 +73,7 @@ void ib_describe_peer(struct anynet_wire_hello *hello, bool is_send)
 	change(&hello->service, sizeof(hello->service));
 }
 
-/* --- arrivals at the queue pair --- */
+/* --- what comes at the queue pair --- */
 
 void ib_bring(unsigned stream, const void *bytes, size_t count)
 {

@@ -149,7 +149,7 @@ static bool is_connected(const struct stub_qp *qp)
 	return qp->qp.state == IBV_QPS_RTR || qp->qp.state == IBV_QPS_RTS;
 }
 
-/* Arrivals are reported, then all posted requests are flushed. */
+/* What has come is reported, then all posted requests are flushed. */
 static void flush(struct stub_qp *qp)
 {
 	const struct ibv_wc wc = { .status = IBV_WC_WR_FLUSH_ERR };

@@ -52,7 +52,7 @@ bool stub_write(struct ibv_qp *qp, uint64_t addr, uint32_t rkey, const void *byt
  * and the queue pair with it. */
 void stub_complete(struct ibv_qp *qp, unsigned count, enum ibv_wc_status status);
 
-/* Arrivals from now on are not reported before the queue pair is in ERR. */
+/* What comes from now on is not reported before the queue pair is in ERR. */
 void stub_hold_back(struct ibv_qp *qp);
 
 /* The queue pair, or the device, has failed: an async event, which the product reads by itself. */

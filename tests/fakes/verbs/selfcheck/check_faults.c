@@ -279,7 +279,7 @@ static void a_receive_is_told_late(void)
 	end_wait_opcode(&rig.b, IBV_WC_RECV);
 	order("fault slow recv ms=100000 device=fake1");
 	end_do(&rig.a, &send);
-	check_ok(qp_to_err(rig.b.qp)); /* earlier arrivals are reported first */
+	check_ok(qp_to_err(rig.b.qp)); /* what came earlier is reported first */
 	end_wait_opcode(&rig.b, IBV_WC_RECV);
 }
 
