@@ -2,6 +2,8 @@
 /* Net API v9: v10 without profiler and traffic class. */
 #include "abi.h"
 
+#include <nccl_net/util.h>
+
 #include "core.h"
 
 static enum anynet_nccl_result init(anynet_nccl_logger logger)
@@ -28,6 +30,24 @@ static enum anynet_nccl_result irecv(void *rcomm, int n, void **data, size_t *by
 	return abi_v12_irecv(rcomm, n, data, bytes, tags, mhandles, NULL, request);
 }
 
+/* NCCL 2.24 and 2.25 end the communicator on invalid usage, and once there is one new device they use no others
+ * (net-api.md §3.12). So NICs that stay separate become new devices of one each. */
+static enum anynet_nccl_result make_vdevice(int *dev, struct anynet_net_vprops_v9 *vprops)
+{
+	enum anynet_nccl_result ret = abi_v11_make_vdevice(dev, vprops);
+	int made;
+
+	if (ret != ANYNET_NCCL_INVALID_USAGE || vprops->count > (int)ARRAY_SIZE(vprops->devs))
+		return ret;
+	for (int i = 0; i < vprops->count; i++) {
+		if (abi_v12_fuse(&made, 1, &vprops->devs[i], 1))
+			continue;
+		*dev = made;
+		ret = ANYNET_NCCL_SUCCESS;
+	}
+	return ret;
+}
+
 struct anynet_net_v9 ncclNetPlugin_v9 = {
 	.name = "anynet",
 	.init = init,
@@ -46,5 +66,5 @@ struct anynet_net_v9 ncclNetPlugin_v9 = {
 	.close_send = abi_v12_close_send,
 	.close_recv = abi_v12_close_recv,
 	.close_listen = abi_v12_close_listen,
-	.make_vdevice = abi_v11_make_vdevice,
+	.make_vdevice = make_vdevice,
 };

@@ -269,6 +269,9 @@ static int make(const struct anynet_device *nics, const int *indices, int count,
 static int find_or_make(const struct anynet_device *nics, const int *indices, int count,
 			const struct anynet_device **out)
 {
+	*out = &nics[indices[0]];
+	if (count == 1)
+		return 0;
 	for (int i = 0; i < fused.made_count; i++) {
 		*out = fused.made[i];
 		if (is_of(*out, nics, indices, count))
@@ -285,7 +288,7 @@ int fused_make(const struct anynet_config *cfg, const struct anynet_device *nics
 
 	if (!may_be_one(cfg, nics, nic_count, indices, count))
 		return -EINVAL;
-	if (count == 1)
+	if (nic_count + place >= ANYNET_DEVICES_MAX && count == 1)
 		return indices[0];
 	if (nic_count + place >= ANYNET_DEVICES_MAX) {
 		anynet_warn(
@@ -299,7 +302,8 @@ int fused_make(const struct anynet_config *cfg, const struct anynet_device *nics
 		return ret;
 	atomic_store_explicit(&fused.places[place], dev, memory_order_release);
 	atomic_store_explicit(&fused.count, place + 1, memory_order_release);
-	anynet_info("dev %d %s fused of %d, speed %d Mb/s", nic_count + place, dev->name, count,
-		    dev->speed_mbps);
+	if (count > 1)
+		anynet_info("dev %d %s fused of %d, speed %d Mb/s", nic_count + place, dev->name,
+			    count, dev->speed_mbps);
 	return nic_count + place;
 }

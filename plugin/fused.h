@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fused devices: several NICs that NCCL uses as one (makeVDevice, net-api.md §3.12). In NCCL's list they follow the
+ * Fused devices: NICs that NCCL uses as one (makeVDevice, net-api.md §3.12). In NCCL's list they follow the
  * NICs, in the order in which they were made. They are never freed: NCCL may use the index of one that it made before
  * it unloaded and reloaded the plugin.
  */
@@ -19,9 +19,10 @@ const struct anynet_device *fused_at(int i);
 /* --- under the core's lock --- */
 
 /*
- * Fuse the `count` NICs with these indices. Returns the index of the new device in NCCL's list; for a single NIC the
- * index of that NIC. -EINVAL, with one log line: they cannot be fused; -ENOMEM. A failure changes nothing. Each call
- * adds an entry to NCCL's list, as NCCL expects; entries of the same NICs share one struct.
+ * Fuse the `count` NICs with these indices. Returns the index of the new device in NCCL's list. -EINVAL, with one log
+ * line: they cannot be fused; -ENOMEM. A failure changes nothing. Each call adds an entry to NCCL's list, as NCCL
+ * expects, also for a single NIC: once there is one new entry, NCCL 2.24 to 2.26 uses no others. Entries of the same
+ * NICs share one struct; that of a single NIC is the NIC's own. If the list is full, a single NIC is its own entry.
  */
 int fused_make(const struct anynet_config *cfg, const struct anynet_device *nics, int nic_count,
 	       const int *indices, int count);

@@ -226,18 +226,44 @@ static void test_it_is_a_device_for_connections(void **state)
 	assert_int_equal(in_process(use), 0);
 }
 
-/* Nothing is created: the result is that device. */
+/* NCCL 2.24 to 2.26 asks for groups of one as well, and once there is one new device it uses no others. */
 static void one_alone(void)
 {
 	begin("iii");
-	check_int(make(1, (const int[]){ 2 }), 2);
-	check_int(device_count(), 3);
+	check_int(make(1, (const int[]){ 2 }), 3);
+	check_int(device_count(), 4);
+	check(!strcmp(props_of(3).name, props_of(2).name));
+	check_int(props_of(3).speed_mbps, props_of(2).speed_mbps);
+	check_int(props_of(3).vprops.count, 1);
+	check_int(props_of(3).vprops.devs[0], 2);
 }
 
-static void test_of_one_it_is_that_one(void **state)
+static void test_one_alone_is_listed_again(void **state)
 {
 	(void)state;
 	assert_int_equal(in_process(one_alone), 0);
+}
+
+/* NCCL 2.24 and 2.25, which end the communicator on invalid usage. */
+static void apart_by_v9(void)
+{
+	int dev;
+
+	setenv("NCCL_IB_MERGE_NICS", "0", 1);
+	begin("iii");
+	check_int(make_by(9, &dev, 2, (const int[]){ 0, 2 }), ANYNET_NCCL_SUCCESS);
+	check_int(dev, 4);
+	check_int(device_count(), 5);
+	check_int(props_of(3).vprops.devs[0], 0);
+	check_int(props_of(4).vprops.devs[0], 2);
+	check_int(make_by(9, &dev, 0, NULL), ANYNET_NCCL_INVALID_USAGE);
+	check_int(make_by(10, &dev, 2, (const int[]){ 0, 2 }), ANYNET_NCCL_INVALID_USAGE);
+}
+
+static void test_v9_lists_each_that_stays_alone(void **state)
+{
+	(void)state;
+	assert_int_equal(in_process(apart_by_v9), 0);
 }
 
 /* --- what is refused --- */
@@ -301,7 +327,7 @@ static void by_setting(void)
 	setenv("NCCL_IB_MERGE_NICS", "0", 1);
 	begin("ii");
 	check_refused(2, (const int[]){ 0, 1 }, 0, NULL);
-	check_int(make(1, (const int[]){ 1 }), 1);
+	check_int(make(1, (const int[]){ 1 }), 2);
 }
 
 static void test_a_setting_forbids_it(void **state)
@@ -512,7 +538,8 @@ int main(void)
 		cmocka_unit_test(test_rails_and_planes_are_told),
 		cmocka_unit_test(test_older_tables_tell_what_they_can),
 		cmocka_unit_test(test_it_is_a_device_for_connections),
-		cmocka_unit_test(test_of_one_it_is_that_one),
+		cmocka_unit_test(test_one_alone_is_listed_again),
+		cmocka_unit_test(test_v9_lists_each_that_stays_alone),
 		cmocka_unit_test(test_what_cannot_be_is_refused_and_said),
 		cmocka_unit_test(test_a_setting_forbids_it),
 		cmocka_unit_test(test_what_has_no_place_on_pci_stays_alone),
