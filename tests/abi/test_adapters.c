@@ -186,7 +186,7 @@ static void test_properties_v12(void **state)
 	assert_int_equal(props.plane_id, 6);
 }
 
-static void test_a_bad_device_is_invalid_usage_and_said(void **state)
+static void test_an_invalid_device_is_an_error_with_a_warning(void **state)
 {
 	static const int bad[] = { -1, 2, INT_MAX, INT_MIN };
 	struct anynet_net_props_v12 props;
@@ -634,7 +634,7 @@ int main(void)
 		cmocka_unit_test_setup(test_properties_v9_v10, setup),
 		cmocka_unit_test_setup(test_properties_v11, setup),
 		cmocka_unit_test_setup(test_properties_v12, setup),
-		cmocka_unit_test_setup(test_a_bad_device_is_invalid_usage_and_said, setup),
+		cmocka_unit_test_setup(test_an_invalid_device_is_an_error_with_a_warning, setup),
 		cmocka_unit_test_setup(test_results, setup),
 		cmocka_unit_test_setup(test_connect_carries_the_options_of_its_version, setup),
 		cmocka_unit_test_setup(test_device_handles_are_left_alone, setup),

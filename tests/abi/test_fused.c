@@ -137,7 +137,7 @@ static void properties(void)
 	check_int(props_of(dev).speed_mbps, 900000);
 }
 
-static void test_it_has_what_its_members_have(void **state)
+static void test_properties_come_from_the_members(void **state)
 {
 	(void)state;
 	assert_int_equal(in_process(properties), 0);
@@ -354,7 +354,7 @@ static void virtual_ports_all_the_same(void)
 }
 
 /* NCCL would not find them. */
-static void test_what_has_no_place_on_pci_stays_alone(void **state)
+static void test_a_device_without_a_pci_address_stays_alone(void **state)
 {
 	(void)state;
 	assert_int_equal(in_process(virtual_ports), 0);
@@ -489,7 +489,7 @@ static void make_ever_more(void)
 	check_int(make(2, (const int[]){ 0, 1 }), 18); /* existing ones still work */
 }
 
-static void test_there_is_an_end_to_making(void **state)
+static void test_the_number_of_fused_devices_is_limited(void **state)
 {
 	(void)state;
 	assert_int_equal(in_process(make_ever_more), 0);
@@ -534,7 +534,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_version_fuses),
-		cmocka_unit_test(test_it_has_what_its_members_have),
+		cmocka_unit_test(test_properties_come_from_the_members),
 		cmocka_unit_test(test_rails_and_planes_are_told),
 		cmocka_unit_test(test_older_tables_tell_what_they_can),
 		cmocka_unit_test(test_it_is_a_device_for_connections),
@@ -542,12 +542,12 @@ int main(void)
 		cmocka_unit_test(test_v9_lists_each_that_stays_alone),
 		cmocka_unit_test(test_what_cannot_be_is_refused_and_said),
 		cmocka_unit_test(test_a_setting_forbids_it),
-		cmocka_unit_test(test_what_has_no_place_on_pci_stays_alone),
+		cmocka_unit_test(test_a_device_without_a_pci_address_stays_alone),
 		cmocka_unit_test(test_tcp_devices_are_fused_if_they_stripe_together),
 		cmocka_unit_test(test_the_list_has_an_end),
 		cmocka_unit_test(test_names_have_to_fit),
 		cmocka_unit_test(test_nccl_may_begin_anew),
-		cmocka_unit_test(test_there_is_an_end_to_making),
+		cmocka_unit_test(test_the_number_of_fused_devices_is_limited),
 		cmocka_unit_test(test_threads_may_make_some_at_the_same_time),
 	};
 

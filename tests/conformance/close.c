@@ -174,7 +174,7 @@ static void receive_last(struct test_net *net, void *rcomm)
 }
 
 /* Sends reported as done arrive, even if the receiver polls only after the sender has closed. */
-static void what_was_sent_arrives_after_close(struct test_net *net)
+static void sent_data_arrives_after_close(struct test_net *net)
 {
 	struct link link;
 
@@ -189,7 +189,7 @@ static void what_was_sent_arrives_after_close(struct test_net *net)
 
 /* Most sends are done and lie in the sender's kernel, because the receiver is slow. The receiver has sent
  * acknowledgements that the sender has not read when it closes. */
-static void what_is_done_arrives_from_a_full_socket(struct test_net *net)
+static void done_sends_arrive_from_a_full_socket(struct test_net *net)
 {
 	enum {
 		COUNT = 100,
@@ -249,7 +249,7 @@ static void send_and_exit(int fd, void *arg)
 	net_close(net);
 }
 
-static void what_was_sent_arrives_after_exit(struct test_net *net)
+static void sent_data_arrives_after_exit(struct test_net *net)
 {
 	struct peer peer;
 	struct link link;
@@ -438,13 +438,13 @@ int main(int argc, char **argv)
 		  close_with_requests_in_flight_returns },
 		{ .name = "the_end_left_behind_gets_an_error", the_end_left_behind_gets_an_error },
 		{ .name = "a_proper_close_is_no_error", a_proper_close_is_no_error },
-		{ .name = "what_was_sent_arrives_after_close", what_was_sent_arrives_after_close },
-		{ .name = "what_is_done_arrives_from_a_full_socket",
-		  what_is_done_arrives_from_a_full_socket,
+		{ .name = "sent_data_arrives_after_close", sent_data_arrives_after_close },
+		{ .name = "done_sends_arrive_from_a_full_socket",
+		  done_sends_arrive_from_a_full_socket,
 		  .settings = { "ANYNET_TCP_SNDBUF=256k", "ANYNET_TCP_RCVBUF=4k",
 				"ANYNET_TCP_REPLAY=256k" } },
-		{ .name = "what_was_sent_arrives_after_exit",
-		  what_was_sent_arrives_after_exit,
+		{ .name = "sent_data_arrives_after_exit",
+		  sent_data_arrives_after_exit,
 		  .unopened = true },
 		{ .name = "a_killed_sender_is_an_error",
 		  a_killed_sender_is_an_error,

@@ -247,7 +247,7 @@ static void check_without(struct test_net *net, const char *fault)
 	fake_order("no-faults");
 }
 
-static void each_of_its_steps_may_fail(struct test_net *net)
+static void each_step_of_the_manager_may_fail(struct test_net *net)
 {
 	/* Calls of the acceptor and of the connector; of modify_qp those after INIT. */
 	static const char *const steps[] = {
@@ -322,7 +322,7 @@ int main(int argc, char **argv)
 		{ .name = "many_at_once", .run = many_at_once },
 		{ .name = "unauthenticated_requests_are_rejected", .run = unauthenticated_requests_are_rejected },
 		{ .name = "an_unauthenticated_request_may_come_first", .run = an_unauthenticated_request_may_come_first },
-		{ .name = "each_of_its_steps_may_fail", .run = each_of_its_steps_may_fail },
+		{ .name = "each_step_of_the_manager_may_fail", .run = each_step_of_the_manager_may_fail },
 		{ .name = "a_lost_request_is_repeated", .run = a_lost_request_is_repeated },
 		{ .name = "nothing_is_left_behind", .run = nothing_is_left_behind },
 	};

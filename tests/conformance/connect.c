@@ -209,7 +209,7 @@ static void a_damaged_handle_does_no_harm(struct test_net *net)
 }
 
 /* The token authenticates peers of the job. */
-static void a_wrong_token_never_gets_in(struct test_net *net)
+static void a_wrong_token_is_refused(struct test_net *net)
 {
 	struct link link, wrong;
 	size_t token = offsetof(struct anynet_wire_handle, token);
@@ -354,7 +354,7 @@ int main(int argc, char **argv)
 		  ends_of_different_abi_understand_each_other },
 		{ .name = "garbage_for_a_handle_is_refused", garbage_for_a_handle_is_refused },
 		{ .name = "a_damaged_handle_does_no_harm", a_damaged_handle_does_no_harm },
-		{ .name = "a_wrong_token_never_gets_in", a_wrong_token_never_gets_in },
+		{ .name = "a_wrong_token_is_refused", a_wrong_token_is_refused },
 		{ .name = "a_listener_may_close_unused", a_listener_may_close_unused },
 		{ .name = "a_connect_may_be_abandoned", a_connect_may_be_abandoned },
 		{ .name = "a_connect_does_not_wait_for_accept",

@@ -95,7 +95,7 @@ static void check_few_are_kept(void)
 	check_that(count < KEPT_MAX, "%zu descriptors are in use", count);
 }
 
-static void a_peer_is_served_among_ten_thousand(struct test_net *net)
+static void a_peer_is_accepted_among_ten_thousand(struct test_net *net)
 {
 	struct link early, late;
 	struct peer crowd_peer;
@@ -136,7 +136,7 @@ static void drip(struct slow *slow, const struct anynet_wire_hello *hello)
 		unauth_say(slow->fd, (const char *)hello + slow->said++, 1);
 }
 
-static void those_who_take_their_time_are_sent_away(struct test_net *net)
+static void slow_connections_are_closed(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "slow connections to be closed");
 	struct anynet_wire_hello hello;
@@ -378,12 +378,12 @@ static void the_program_keeps_most_of_its_descriptors(struct test_net *net)
 int main(int argc, char **argv)
 {
 	const struct test_case cases[] = {
-		{ .name = "a_peer_is_served_among_ten_thousand",
-		  a_peer_is_served_among_ten_thousand,
+		{ .name = "a_peer_is_accepted_among_ten_thousand",
+		  a_peer_is_accepted_among_ten_thousand,
 		  .unopened = true,
 		  .settings = { "ANYNET_HANDSHAKE_TIMEOUT=10min" } },
-		{ .name = "those_who_take_their_time_are_sent_away",
-		  those_who_take_their_time_are_sent_away,
+		{ .name = "slow_connections_are_closed",
+		  slow_connections_are_closed,
 		  .settings = { "ANYNET_HANDSHAKE_TIMEOUT=500ms" } },
 		{ .name = "one_peer_is_served_without_descriptors",
 		  one_peer_is_served_without_descriptors,

@@ -113,7 +113,7 @@ static void check_by_verbs(struct test_net *net)
 }
 
 /* First complete CTS, so that the old contents of the ring are plausible. */
-static void a_cts_counts_when_all_of_it_is_there(struct test_net *net)
+static void a_cts_is_used_when_it_is_complete(struct test_net *net)
 {
 	stream_open(net);
 	check_by_verbs(net);
@@ -130,7 +130,7 @@ static void check_first(struct flow *flow, size_t i)
 
 /* When only the end of the first CTS is visible, all but the mark is zero: so are number and tag of this message, and
  * the check of an all-zero CTS. */
-static void the_first_cts_counts_when_all_of_it_is_there(struct test_net *net)
+static void the_first_cts_is_used_when_it_is_complete(struct test_net *net)
 {
 	static char from[PLACE_BYTES], to[PLACE_BYTES];
 
@@ -154,7 +154,7 @@ static void the_first_cts_counts_when_all_of_it_is_there(struct test_net *net)
 }
 
 /* A message is one work request; a CTS may cover several receives. */
-static void cts_go_together(struct test_net *net)
+static void cts_of_several_receives_share_a_write(struct test_net *net)
 {
 	uint64_t sends;
 
@@ -239,7 +239,7 @@ static void free_slots_are_not_taken_back(struct test_net *net)
 
 /* Adapters report late what has come. Meanwhile the sender has CTS for enough receives to fill the path: by bytes, not by
  * number. */
-static void the_way_is_full_while_completions_are_late(struct test_net *net)
+static void the_path_stays_full_while_completions_are_late(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "all messages to be sent");
 	struct flow flows[] = {
@@ -345,16 +345,16 @@ static void a_comm_pins_little(struct test_net *net)
 int main(int argc, char **argv)
 {
 	const struct test_case cases[] = {
-		{ .name = "a_cts_counts_when_all_of_it_is_there",
-		  a_cts_counts_when_all_of_it_is_there },
-		{ .name = "the_first_cts_counts_when_all_of_it_is_there",
-		  the_first_cts_counts_when_all_of_it_is_there },
-		{ .name = "cts_go_together", cts_go_together },
+		{ .name = "a_cts_is_used_when_it_is_complete",
+		  a_cts_is_used_when_it_is_complete },
+		{ .name = "the_first_cts_is_used_when_it_is_complete",
+		  the_first_cts_is_used_when_it_is_complete },
+		{ .name = "cts_of_several_receives_share_a_write", cts_of_several_receives_share_a_write },
 		{ .name = "no_send_meets_an_empty_receive_queue",
 		  no_send_meets_an_empty_receive_queue },
 		{ .name = "free_slots_are_not_taken_back", free_slots_are_not_taken_back },
-		{ .name = "the_way_is_full_while_completions_are_late",
-		  the_way_is_full_while_completions_are_late,
+		{ .name = "the_path_stays_full_while_completions_are_late",
+		  the_path_stays_full_while_completions_are_late,
 		  .settings = { "FAKE_VERBS=device fake0; port layer=eth rate=4000 gid=0,127.0.0.1,v2,lo" } },
 		{ .name = "a_message_is_compared_with_receives_of_its_tag",
 		  a_message_is_compared_with_receives_of_its_tag },

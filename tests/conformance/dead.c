@@ -91,7 +91,7 @@ static void writes_to_some_memory_are_refused(struct test_net *net)
 		false);
 }
 
-static void rdma_is_dead_and_tcp_is_well(struct test_net *net)
+static void rdma_is_dead_and_tcp_works(struct test_net *net)
 {
 	stays_on_tcp_until_it_is_mended(net, "fault lose any count=1000000000", true);
 }
@@ -102,7 +102,7 @@ int main(int argc, char **argv)
 		{ .name = "long_packets_are_lost", long_packets_are_lost },
 		{ .name = "every_write_is_refused", every_write_is_refused },
 		{ .name = "writes_to_some_memory_are_refused", writes_to_some_memory_are_refused },
-		{ .name = "rdma_is_dead_and_tcp_is_well", rdma_is_dead_and_tcp_is_well },
+		{ .name = "rdma_is_dead_and_tcp_works", rdma_is_dead_and_tcp_works },
 	};
 
 	return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));

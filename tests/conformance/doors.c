@@ -31,7 +31,7 @@ static void wait_until_shut_out(struct test_net *net, struct link *link, int fd)
 
 /* --- ANYNET_ALLOW --- */
 
-static void those_in_the_list_are_let_in(struct test_net *net)
+static void peers_in_the_list_are_accepted(struct test_net *net)
 {
 	struct link link;
 
@@ -43,7 +43,7 @@ static void those_in_the_list_are_let_in(struct test_net *net)
 }
 
 /* One line per address, however often it connects, and the peer is not delayed. */
-static void others_are_shut_out_with_one_line(struct test_net *net)
+static void others_are_refused_with_one_line(struct test_net *net)
 {
 	struct target target;
 	struct link link;
@@ -151,11 +151,11 @@ static void an_exhausted_range_says_so(struct test_net *net)
 int main(int argc, char **argv)
 {
 	const struct test_case cases[] = {
-		{ .name = "those_in_the_list_are_let_in",
-		  those_in_the_list_are_let_in,
+		{ .name = "peers_in_the_list_are_accepted",
+		  peers_in_the_list_are_accepted,
 		  .settings = { "ANYNET_ALLOW=10.0.0.0/8, 127.0.0.0/8" } },
-		{ .name = "others_are_shut_out_with_one_line",
-		  others_are_shut_out_with_one_line,
+		{ .name = "others_are_refused_with_one_line",
+		  others_are_refused_with_one_line,
 		  .settings = { "ANYNET_ALLOW=127.0.0.1,127.0.1.0/24" } },
 		{ .name = "a_peer_that_is_not_in_the_list_is_refused",
 		  a_peer_that_is_not_in_the_list_is_refused,

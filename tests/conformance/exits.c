@@ -77,7 +77,7 @@ static void receive_late(int fd, void *arg)
 
 /* Taken by this side's socket, so done before the peer has read anything. A closed socket answers the receiver's
  * acknowledgement with a reset, and discards its unsent data. */
-static void what_was_sent_before_exit_arrives(struct test_net *net)
+static void data_sent_before_exit_arrives(struct test_net *net)
 {
 	if (net_is_builtin(net))
 		check_skip(
@@ -169,14 +169,14 @@ static void end_beside_threads(struct test_net *net, const struct end *end, unsi
 }
 
 /* The results of the threads' calls do not matter, as long as they neither crash nor delay the exit. */
-static void exit_beside_threads_in_calls_ends(struct test_net *net)
+static void exit_returns_while_threads_are_in_calls(struct test_net *net)
 {
 	if (net_is_builtin(net))
 		check_skip("NCCL's built-in nets have no thread that ends with the process");
 	end_beside_threads(net, &ends[0], EXITS);
 }
 
-static void other_ends_beside_threads_in_calls_end(struct test_net *net)
+static void other_exits_return_while_threads_are_in_calls(struct test_net *net)
 {
 	const struct rlimit none = { 0, 0 };
 
@@ -188,16 +188,16 @@ static void other_ends_beside_threads_in_calls_end(struct test_net *net)
 }
 
 static const struct test_case cases[] = {
-	{ .name = "what_was_sent_before_exit_arrives",
-	  .run = what_was_sent_before_exit_arrives,
+	{ .name = "data_sent_before_exit_arrives",
+	  .run = data_sent_before_exit_arrives,
 	  .unopened = true,
 	  .settings = { "ANYNET_TCP_REPLAY=512k", "ANYNET_TCP_EAGER=64k", "ANYNET_TCP_RCVBUF=4k",
 			"ANYNET_TCP_SNDBUF=4m" } },
-	{ .name = "exit_beside_threads_in_calls_ends",
-	  .run = exit_beside_threads_in_calls_ends,
+	{ .name = "exit_returns_while_threads_are_in_calls",
+	  .run = exit_returns_while_threads_are_in_calls,
 	  .unopened = true },
-	{ .name = "other_ends_beside_threads_in_calls_end",
-	  .run = other_ends_beside_threads_in_calls_end,
+	{ .name = "other_exits_return_while_threads_are_in_calls",
+	  .run = other_exits_return_while_threads_are_in_calls,
 	  .unopened = true },
 };
 

@@ -49,7 +49,7 @@ static void a_broken_queue_pair_is_replaced(struct test_net *net)
 	}
 }
 
-static void what_never_arrives_is_sent_again(struct test_net *net)
+static void lost_data_is_retransmitted(struct test_net *net)
 {
 	static const char *const lost[] = {
 		"fault lose send nth=3",       "fault lose write nth=2",
@@ -70,7 +70,7 @@ static void what_never_arrives_is_sent_again(struct test_net *net)
 }
 
 /* The sender knows by then that it has arrived, and does not retransmit it. */
-static void what_has_arrived_counts_though_nobody_has_seen_it(struct test_net *net)
+static void arrived_data_counts_before_it_is_polled(struct test_net *net)
 {
 	char text[40];
 
@@ -103,7 +103,7 @@ static void cts_are_asked_for_again(struct test_net *net)
 }
 
 /* The sender is closed while posted data is still to leave. */
-static void what_was_sent_arrives_after_close(struct test_net *net)
+static void sent_data_arrives_after_close(struct test_net *net)
 {
 	enum {
 		COUNT = 10,
@@ -187,7 +187,7 @@ static void what_has_arrived_outlives_its_queue_pair(struct test_net *net, bool 
 	free(memory);
 }
 
-static void what_has_arrived_is_received_without_its_queue_pair(struct test_net *net)
+static void arrived_data_is_received_without_its_queue_pair(struct test_net *net)
 {
 	what_has_arrived_outlives_its_queue_pair(net, false);
 	what_has_arrived_outlives_its_queue_pair(net, true);
@@ -216,7 +216,7 @@ static void break_for_good(void)
 	fake_order("vanish fake0:1 any; vanish fake1:1 any");
 }
 
-static void without_verbs_it_goes_on_over_tcp_and_back(struct test_net *net)
+static void without_verbs_the_stream_uses_tcp_and_returns(struct test_net *net)
 {
 	goes_on_over_tcp_and_back(net, break_for_good, "no-faults");
 }
@@ -226,14 +226,14 @@ static void port_down(void)
 	fake_order("set fake0:1 state=down; set fake1:1 state=down");
 }
 
-static void a_port_may_go_and_come_back(struct test_net *net)
+static void a_port_may_go_down_and_come_up(struct test_net *net)
 {
 	goes_on_over_tcp_and_back(net, port_down,
 				  "set fake0:1 state=active; set fake1:1 state=active");
 }
 
 /* Their acknowledgements are not urgent, and a queue pair needs none: they must arrive all the same. */
-static void few_small_messages_over_tcp_hold_nothing_up(struct test_net *net)
+static void few_small_messages_over_tcp_delay_nothing(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "queue pairs to be used");
 	struct fake_verbs_counts before;
@@ -280,7 +280,7 @@ static void another_port_takes_over(struct test_net *net)
 }
 
 /* Data that has arrived is not retransmitted, even if it was not yet requested. */
-static void what_nothing_is_posted_for_survives_the_queue_pair(struct test_net *net)
+static void unexpected_data_survives_the_queue_pair(struct test_net *net)
 {
 	enum {
 		COUNT = 20,
@@ -388,7 +388,7 @@ static void every_call_for_a_queue_pair_may_fail(struct test_net *net)
 }
 
 /* regMr still succeeds: the sender's buffer, the receiver's, both. */
-static void what_cannot_be_registered_goes_over_tcp(struct test_net *net)
+static void memory_that_cannot_be_registered_goes_over_tcp(struct test_net *net)
 {
 	static const char *const failures[] = { "nth=1", "nth=2", "nth=1 count=2" };
 	const size_t bytes = 100000;
@@ -458,29 +458,29 @@ int main(int argc, char **argv)
 {
 	const struct test_case cases[] = {
 		{ .name = "a_broken_queue_pair_is_replaced", a_broken_queue_pair_is_replaced },
-		{ .name = "what_never_arrives_is_sent_again", what_never_arrives_is_sent_again },
-		{ .name = "what_has_arrived_counts_though_nobody_has_seen_it",
-		  what_has_arrived_counts_though_nobody_has_seen_it },
+		{ .name = "lost_data_is_retransmitted", lost_data_is_retransmitted },
+		{ .name = "arrived_data_counts_before_it_is_polled",
+		  arrived_data_counts_before_it_is_polled },
 		{ .name = "cts_are_asked_for_again", cts_are_asked_for_again },
-		{ .name = "what_was_sent_arrives_after_close", what_was_sent_arrives_after_close },
-		{ .name = "what_has_arrived_is_received_without_its_queue_pair",
-		  what_has_arrived_is_received_without_its_queue_pair },
-		{ .name = "without_verbs_it_goes_on_over_tcp_and_back",
-		  without_verbs_it_goes_on_over_tcp_and_back },
-		{ .name = "a_port_may_go_and_come_back", a_port_may_go_and_come_back },
-		{ .name = "few_small_messages_over_tcp_hold_nothing_up",
-		  few_small_messages_over_tcp_hold_nothing_up },
+		{ .name = "sent_data_arrives_after_close", sent_data_arrives_after_close },
+		{ .name = "arrived_data_is_received_without_its_queue_pair",
+		  arrived_data_is_received_without_its_queue_pair },
+		{ .name = "without_verbs_the_stream_uses_tcp_and_returns",
+		  without_verbs_the_stream_uses_tcp_and_returns },
+		{ .name = "a_port_may_go_down_and_come_up", a_port_may_go_down_and_come_up },
+		{ .name = "few_small_messages_over_tcp_delay_nothing",
+		  few_small_messages_over_tcp_delay_nothing },
 		{ .name = "another_port_takes_over", another_port_takes_over },
-		{ .name = "what_nothing_is_posted_for_survives_the_queue_pair",
-		  what_nothing_is_posted_for_survives_the_queue_pair },
+		{ .name = "unexpected_data_survives_the_queue_pair",
+		  unexpected_data_survives_the_queue_pair },
 		{ .name = "receives_of_another_tag_may_come_first",
 		  receives_of_another_tag_may_come_first },
 		{ .name = "packets_that_do_not_get_through_are_noticed_at_set_up",
 		  packets_that_do_not_get_through_are_noticed_at_set_up },
 		{ .name = "every_call_for_a_queue_pair_may_fail",
 		  every_call_for_a_queue_pair_may_fail },
-		{ .name = "what_cannot_be_registered_goes_over_tcp",
-		  what_cannot_be_registered_goes_over_tcp },
+		{ .name = "memory_that_cannot_be_registered_goes_over_tcp",
+		  memory_that_cannot_be_registered_goes_over_tcp },
 		{ .name = "memory_may_be_short_on_another_port",
 		  memory_may_be_short_on_another_port },
 		{ .name = "nothing_is_left_behind", nothing_is_left_behind },

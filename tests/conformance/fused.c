@@ -104,7 +104,7 @@ static void both_ports_carry_a_large_message(struct test_net *net)
 	free_buffers();
 }
 
-static void a_small_message_goes_by_one(struct test_net *net)
+static void a_small_message_uses_one_port(struct test_net *net)
 {
 	uint64_t sent[PORTS];
 	unsigned by[PORTS] = { 0 };
@@ -160,7 +160,7 @@ static void wait_for_port(struct test_net *net, struct link *link, int port, boo
 	} while (is_fused(net, net->dev) && (wanted ? sent[port] < LARGE / 4 : sent[port] > 0));
 }
 
-static void the_other_port_carries_on(struct test_net *net)
+static void the_other_port_takes_over(struct test_net *net)
 {
 	static const char *const downs[PORTS] = { "set fake0:1 state=down",
 						  "set fake1:1 state=down" };
@@ -188,7 +188,7 @@ static void the_other_port_carries_on(struct test_net *net)
 	free_buffers();
 }
 
-static void without_any_port_it_goes_over_tcp_and_back(struct test_net *net)
+static void without_any_port_the_stream_uses_tcp_and_returns(struct test_net *net)
 {
 	struct link link;
 
@@ -245,7 +245,7 @@ static void open_by_other_port(struct test_net *net, struct link *link)
 }
 
 /* The stream without a queue pair could carry it at once. */
-static void a_message_waits_for_a_link(struct test_net *net)
+static void a_message_waits_for_a_queue_pair(struct test_net *net)
 {
 	struct fake_verbs_counts before;
 	struct link link;
@@ -334,14 +334,14 @@ int main(int argc, char **argv)
 {
 	const struct test_case cases[] = {
 		{ .name = "both_ports_carry_a_large_message", both_ports_carry_a_large_message },
-		{ .name = "a_small_message_goes_by_one", a_small_message_goes_by_one },
+		{ .name = "a_small_message_uses_one_port", a_small_message_uses_one_port },
 		{ .name = "memory_is_registered_at_all_ports_at_once",
 		  memory_is_registered_at_all_ports_at_once },
-		{ .name = "the_other_port_carries_on", the_other_port_carries_on },
-		{ .name = "without_any_port_it_goes_over_tcp_and_back",
-		  without_any_port_it_goes_over_tcp_and_back },
+		{ .name = "the_other_port_takes_over", the_other_port_takes_over },
+		{ .name = "without_any_port_the_stream_uses_tcp_and_returns",
+		  without_any_port_the_stream_uses_tcp_and_returns },
 		{ .name = "a_port_may_be_down_at_set_up", a_port_may_be_down_at_set_up },
-		{ .name = "a_message_waits_for_a_link", a_message_waits_for_a_link },
+		{ .name = "a_message_waits_for_a_queue_pair", a_message_waits_for_a_queue_pair },
 		{ .name = "members_are_told_by_name_and_sum", members_are_told_by_name_and_sum },
 		{ .name = "a_device_is_found_again", a_device_is_found_again },
 	};

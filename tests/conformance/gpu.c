@@ -45,7 +45,7 @@ void need_nics(const struct test_net *net)
 		check_skip("no NIC reaches GPU memory");
 }
 
-static void what_is_no_gpu_memory_is_refused(struct test_net *net)
+static void memory_that_is_not_a_gpus_is_refused(struct test_net *net)
 {
 	void *host = malloc(4096), *mhandle = host;
 	struct link link;
@@ -63,7 +63,7 @@ static void what_is_no_gpu_memory_is_refused(struct test_net *net)
 }
 
 /* NCCL uses GPUDirect on every device for which a topology file or another net reports it. */
-static void what_nobody_offered_is_copied(struct test_net *net)
+static void gpu_memory_on_a_device_without_support_is_copied(struct test_net *net)
 {
 	bool is_ib = getenv("ANYNET_IBVERBS_LIB");
 	struct buffer buffer;
@@ -136,7 +136,7 @@ static void two_gpus_talk(struct test_net *net)
 
 /* Memory that NCCL has registered is registered on the port that takes over, by dma-bufs of the plugin where NCCL has
  * closed its own: the memory is copied only for a short time. */
-static void another_port_reaches_it_too(struct test_net *net)
+static void another_port_accesses_it_too(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a message without copies");
 	struct transfer send, recv;
@@ -266,7 +266,7 @@ static void a_driver_that_does_not_start_says_why(struct test_net *net)
 
 /* --- what stays allocated --- */
 
-static void a_pool_is_all_that_is_kept(struct test_net *net)
+static void only_a_pool_stays_allocated(struct test_net *net)
 {
 	struct fake_cuda_counts first, now;
 	struct link links[4];
@@ -296,14 +296,14 @@ static void a_pool_is_all_that_is_kept(struct test_net *net)
 int main(int argc, char **argv)
 {
 	const struct test_case cases[] = {
-		{ .name = "what_is_no_gpu_memory_is_refused", what_is_no_gpu_memory_is_refused },
+		{ .name = "memory_that_is_not_a_gpus_is_refused", memory_that_is_not_a_gpus_is_refused },
 		{ .name = "a_flush_may_be_of_nothing", a_flush_may_be_of_nothing },
-		{ .name = "what_nobody_offered_is_copied", what_nobody_offered_is_copied },
+		{ .name = "gpu_memory_on_a_device_without_support_is_copied", gpu_memory_on_a_device_without_support_is_copied },
 		{ .name = "host_and_gpu_memory_mix", host_and_gpu_memory_mix },
 		{ .name = "two_gpus_talk",
 		  two_gpus_talk,
 		  .settings = { "FAKE_CUDA=device; device" } },
-		{ .name = "another_port_reaches_it_too", another_port_reaches_it_too },
+		{ .name = "another_port_accesses_it_too", another_port_accesses_it_too },
 		{ .name = "no_call_of_cuda_while_queue_pairs_carry_the_data",
 		  no_call_of_cuda_while_queue_pairs_carry_the_data },
 		{ .name = "the_first_gpu_memory_strands_no_small_receive",
@@ -368,7 +368,7 @@ int main(int argc, char **argv)
 		{ .name = "a_driver_that_does_not_start_says_why",
 		  a_driver_that_does_not_start_says_why,
 		  .settings = { "TEST_MEMORY=", "FAKE_CUDA=fail cuInit code=100" } },
-		{ .name = "a_pool_is_all_that_is_kept", a_pool_is_all_that_is_kept },
+		{ .name = "only_a_pool_stays_allocated", only_a_pool_stays_allocated },
 	};
 	return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
 }

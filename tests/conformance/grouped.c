@@ -254,7 +254,7 @@ static void check_far_behind(struct test_net *net, size_t behind_bytes, size_t a
 	link_close(net, &link);
 }
 
-static void a_tag_may_stay_far_behind(struct test_net *net)
+static void a_tag_may_be_far_behind_others(struct test_net *net)
 {
 	need_groups(net);
 	check_far_behind(net, 0, 100);
@@ -408,7 +408,7 @@ int main(int argc, char **argv)
 		{ .name = "groups_of_every_size_mix", groups_of_every_size_mix },
 		{ .name = "a_tag_may_repeat_in_a_group", a_tag_may_repeat_in_a_group },
 		{ .name = "no_tag_waits_for_another", no_tag_waits_for_another },
-		{ .name = "a_tag_may_stay_far_behind", a_tag_may_stay_far_behind },
+		{ .name = "a_tag_may_be_far_behind_others", a_tag_may_be_far_behind_others },
 		{ .name = "random_groups_arrive_byte_for_byte",
 		  random_groups_arrive_byte_for_byte },
 		{ .name = "all_requests_of_groups_fit", all_requests_of_groups_fit },

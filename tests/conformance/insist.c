@@ -6,7 +6,7 @@
 #include <support/fake.h>
 #include <support/link.h>
 
-static void a_queue_pair_is_all_that_is_wanted(struct test_net *net)
+static void one_queue_pair_is_enough(struct test_net *net)
 {
 	struct link link;
 
@@ -23,7 +23,7 @@ static void check_refused(struct test_net *net, const char *order, const char *w
 	struct link link;
 	int ret;
 
-	a_queue_pair_is_all_that_is_wanted(net); /* loads the library */
+	one_queue_pair_is_enough(net); /* loads the library */
 	capture_allow_warn();
 	capture_forget();
 	fake_order(order);
@@ -39,7 +39,7 @@ static void check_refused(struct test_net *net, const char *order, const char *w
 	check(capture_count(CAPTURE_WARN, words) > 0);
 	fake_order("no-faults");
 	link_close(net, &link);
-	a_queue_pair_is_all_that_is_wanted(net);
+	one_queue_pair_is_enough(net);
 }
 
 static void packets_have_to_get_through(struct test_net *net)
@@ -47,7 +47,7 @@ static void packets_have_to_get_through(struct test_net *net)
 	check_refused(net, "vanish fake0:1 any; vanish fake1:1 any", "do not get through");
 }
 
-static void either_end_may_fail_to_make_it(struct test_net *net)
+static void either_end_may_fail_to_create_it(struct test_net *net)
 {
 	/* Each tries five times: with more inline data, with less, with none, and with one scatter/gather entry. */
 	check_refused(net, "fault call create_qp nth=1 count=5 errno=12",
@@ -59,10 +59,10 @@ static void either_end_may_fail_to_make_it(struct test_net *net)
 int main(int argc, char **argv)
 {
 	const struct test_case cases[] = {
-		{ .name = "a_queue_pair_is_all_that_is_wanted",
-		  a_queue_pair_is_all_that_is_wanted },
+		{ .name = "one_queue_pair_is_enough",
+		  one_queue_pair_is_enough },
 		{ .name = "packets_have_to_get_through", packets_have_to_get_through },
-		{ .name = "either_end_may_fail_to_make_it", either_end_may_fail_to_make_it },
+		{ .name = "either_end_may_fail_to_create_it", either_end_may_fail_to_create_it },
 	};
 	return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
 }

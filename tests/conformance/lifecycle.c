@@ -146,7 +146,7 @@ static void descriptors_close_on_exec(struct test_net *net)
 }
 
 /* Nothing remains allocated after everything is closed and finalized. */
-static void descriptors_are_given_back(struct test_net *net)
+static void descriptors_are_closed(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "descriptors to be given back");
 	size_t first = 0;
@@ -171,7 +171,7 @@ static void descriptors_are_given_back(struct test_net *net)
 }
 
 /* Nobody closes an abandoned connect (net-api.md §3.3): its time-out does. */
-static void descriptors_of_abandoned_connects_are_given_back(struct test_net *net)
+static void descriptors_of_abandoned_connects_are_closed(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "descriptors to be given back");
 
@@ -375,11 +375,11 @@ int main(int argc, char **argv)
 		{ .name = "descriptors_close_on_exec",
 		  descriptors_close_on_exec,
 		  .unopened = true },
-		{ .name = "descriptors_are_given_back",
-		  descriptors_are_given_back,
+		{ .name = "descriptors_are_closed",
+		  descriptors_are_closed,
 		  .unopened = true },
-		{ .name = "descriptors_of_abandoned_connects_are_given_back",
-		  descriptors_of_abandoned_connects_are_given_back,
+		{ .name = "descriptors_of_abandoned_connects_are_closed",
+		  descriptors_of_abandoned_connects_are_closed,
 		  .settings = { "ANYNET_CONNECT_TIMEOUT=100ms" } },
 		{ .name = "threads_take_no_signals",
 		  threads_take_no_signals,

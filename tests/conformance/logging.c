@@ -237,7 +237,7 @@ static void every_request_is_profiled(struct test_net *net)
 		}
 }
 
-static void a_profiler_may_not_be_interested(struct test_net *net)
+static void a_profiler_may_return_no_handle(struct test_net *net)
 {
 	need_profiler(net);
 	profile.refuses = true;
@@ -272,8 +272,8 @@ int main(int argc, char **argv)
 		  every_request_is_profiled,
 		  .unopened = true,
 		  .settings = { "ANYNET_PROFILE=1" } },
-		{ .name = "a_profiler_may_not_be_interested",
-		  a_profiler_may_not_be_interested,
+		{ .name = "a_profiler_may_return_no_handle",
+		  a_profiler_may_return_no_handle,
 		  .unopened = true,
 		  .settings = { "ANYNET_PROFILE=1" } },
 		{ .name = "nothing_is_profiled_without_a_handle",

@@ -45,7 +45,7 @@ static void no_handle_is_fine_for_dereg(struct test_net *net)
 	link_close(net, &link);
 }
 
-static void what_is_no_such_memory_is_refused(struct test_net *net)
+static void invalid_memory_types_are_refused(struct test_net *net)
 {
 	const int kinds[] = { ANYNET_PTR_DMABUF, 0x40, 0 };
 	static char host[4096];
@@ -81,7 +81,7 @@ static void what_is_no_such_memory_is_refused(struct test_net *net)
 	link_close(net, &link);
 }
 
-static void null_of_no_bytes_does_no_harm(struct test_net *net)
+static void null_with_no_bytes_is_valid(struct test_net *net)
 {
 	struct link link;
 	void *mhandle = NULL;
@@ -179,8 +179,8 @@ int main(int argc, char **argv)
 	const struct test_case cases[] = {
 		{ .name = "memory_registers", memory_registers },
 		{ .name = "no_handle_is_fine_for_dereg", no_handle_is_fine_for_dereg },
-		{ .name = "what_is_no_such_memory_is_refused", what_is_no_such_memory_is_refused },
-		{ .name = "null_of_no_bytes_does_no_harm", null_of_no_bytes_does_no_harm },
+		{ .name = "invalid_memory_types_are_refused", invalid_memory_types_are_refused },
+		{ .name = "null_with_no_bytes_is_valid", null_with_no_bytes_is_valid },
 		{ .name = "a_global_handle_serves_other_comms",
 		  a_global_handle_serves_other_comms },
 		{ .name = "dereg_of_a_receive_in_flight_lets_go_of_it",

@@ -96,7 +96,7 @@ static void its_own_dmabufs_are_mapped_by_pcie(struct test_net *net)
 
 /* A send without a registration gets one that ends with it. By then its memory may be other memory: freed before close,
  * and allocated again. */
-static void what_was_registered_for_a_send_is_nobody_elses(struct test_net *net)
+static void a_registration_made_for_a_send_is_not_reused(struct test_net *net)
 {
 	const int kind = MAP_PRIVATE | MAP_ANONYMOUS;
 	void *data = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, kind, -1, 0);
@@ -172,8 +172,8 @@ int main(int argc, char **argv)
 		{ .name = "its_own_dmabufs_are_mapped_by_pcie",
 		  its_own_dmabufs_are_mapped_by_pcie,
 		  .settings = { "FAKE_CUDA=device; version 12080" } },
-		{ .name = "what_was_registered_for_a_send_is_nobody_elses",
-		  what_was_registered_for_a_send_is_nobody_elses },
+		{ .name = "a_registration_made_for_a_send_is_not_reused",
+		  a_registration_made_for_a_send_is_not_reused },
 		{ .name = "data_direct_engines_are_devices", data_direct_engines_are_devices },
 	};
 	return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));

@@ -28,7 +28,7 @@ static int try_hello(struct test_net *net, struct overheard *comm,
 	return (int)answer.status;
 }
 
-static void repeated_hellos_get_nowhere(struct test_net *net)
+static void replayed_hellos_are_refused(struct test_net *net)
 {
 	static struct overheard comm;
 
@@ -57,7 +57,7 @@ static void further_streams_do_not_join(struct test_net *net)
 }
 
 /* One error at a time; the epoch is larger than the stream's. */
-static void resumes_made_up_are_refused(struct test_net *net)
+static void forged_resumes_are_refused(struct test_net *net)
 {
 	static struct overheard comm;
 	struct anynet_wire_hello hello;
@@ -93,7 +93,7 @@ static void resumes_made_up_are_refused(struct test_net *net)
 }
 
 /* It learns nothing about comms whose numbers it does not know. */
-static void probes_made_up_learn_nothing(struct test_net *net)
+static void forged_probes_learn_nothing(struct test_net *net)
 {
 	static struct overheard comm;
 	struct anynet_wire_hello hello;
@@ -110,7 +110,7 @@ static void probes_made_up_learn_nothing(struct test_net *net)
 }
 
 /* The endpoint's number may have been reused; its token has not. */
-static void hellos_for_a_listener_that_is_gone_get_nowhere(struct test_net *net)
+static void hellos_for_a_closed_listener_are_refused(struct test_net *net)
 {
 	static struct overheard comm;
 	struct link next;
@@ -129,14 +129,14 @@ static void hellos_for_a_listener_that_is_gone_get_nowhere(struct test_net *net)
 int main(int argc, char **argv)
 {
 	const struct test_case cases[] = {
-		{ .name = "repeated_hellos_get_nowhere",
-		  repeated_hellos_get_nowhere,
+		{ .name = "replayed_hellos_are_refused",
+		  replayed_hellos_are_refused,
 		  .settings = { "ANYNET_TCP_CONNECTIONS=3" } },
 		{ .name = "further_streams_do_not_join", further_streams_do_not_join },
-		{ .name = "resumes_made_up_are_refused", resumes_made_up_are_refused },
-		{ .name = "probes_made_up_learn_nothing", probes_made_up_learn_nothing },
-		{ .name = "hellos_for_a_listener_that_is_gone_get_nowhere",
-		  hellos_for_a_listener_that_is_gone_get_nowhere },
+		{ .name = "forged_resumes_are_refused", forged_resumes_are_refused },
+		{ .name = "forged_probes_learn_nothing", forged_probes_learn_nothing },
+		{ .name = "hellos_for_a_closed_listener_are_refused",
+		  hellos_for_a_closed_listener_are_refused },
 	};
 	return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
 }

@@ -284,7 +284,7 @@ static void try_without_usable_one(int fd, void *arg)
 	net_close(net);
 }
 
-static void nothing_is_connected_without_it(struct test_net *net)
+static void without_a_usable_secret_nothing_is_connected(struct test_net *net)
 {
 	skip_builtin(net);
 	peer_duo(try_without_usable_one, wait_for_end, net);
@@ -311,7 +311,7 @@ static void take_down(struct test_net *net, struct overheard *comm)
 	net_close(net);
 }
 
-static void repeated_messages_get_nowhere(struct test_net *net)
+static void replayed_messages_are_refused(struct test_net *net)
 {
 	static struct overheard comm;
 
@@ -334,7 +334,7 @@ static void repeated_messages_get_nowhere(struct test_net *net)
 }
 
 /* Everything right but the proof; nothing of it reaches the comm. */
-static void made_up_messages_get_nowhere(struct test_net *net)
+static void forged_messages_are_refused(struct test_net *net)
 {
 	static const uint8_t kinds[] = { ANYNET_KIND_COMM, ANYNET_KIND_STREAM, ANYNET_KIND_RESUME };
 	static struct overheard comm;
@@ -356,7 +356,7 @@ static void made_up_messages_get_nowhere(struct test_net *net)
 	take_down(net, &comm);
 }
 
-static void who_knows_neither_token_nor_secret_is_not_answered(struct test_net *net)
+static void without_token_and_secret_there_is_no_answer(struct test_net *net)
 {
 	static const uint8_t kinds[] = { ANYNET_KIND_COMM, ANYNET_KIND_STREAM, ANYNET_KIND_RESUME,
 					 ANYNET_KIND_PROBE };
@@ -377,7 +377,7 @@ static void who_knows_neither_token_nor_secret_is_not_answered(struct test_net *
 }
 
 /* A thousand connections that begin like the peer's do not block it. */
-static void a_crowd_of_repeated_hellos_keeps_nobody_out(struct test_net *net)
+static void replayed_hellos_do_not_keep_the_peer_out(struct test_net *net)
 {
 	static struct overheard comm;
 	static int fds[2000];
@@ -452,24 +452,24 @@ int main(int argc, char **argv)
 		{ .name = "a_file_that_is_not_there_is_refused",
 		  a_file_that_is_not_there_is_refused,
 		  .unopened = true },
-		{ .name = "nothing_is_connected_without_it",
-		  nothing_is_connected_without_it,
+		{ .name = "without_a_usable_secret_nothing_is_connected",
+		  without_a_usable_secret_nothing_is_connected,
 		  .unopened = true },
-		{ .name = "repeated_messages_get_nowhere",
-		  repeated_messages_get_nowhere,
+		{ .name = "replayed_messages_are_refused",
+		  replayed_messages_are_refused,
 		  .unopened = true,
 		  .settings = { "ANYNET_TCP_CONNECTIONS=3" } },
-		{ .name = "made_up_messages_get_nowhere",
-		  made_up_messages_get_nowhere,
+		{ .name = "forged_messages_are_refused",
+		  forged_messages_are_refused,
 		  .unopened = true },
-		{ .name = "who_knows_neither_token_nor_secret_is_not_answered",
-		  who_knows_neither_token_nor_secret_is_not_answered,
+		{ .name = "without_token_and_secret_there_is_no_answer",
+		  without_token_and_secret_there_is_no_answer,
 		  .unopened = true },
 		{ .name = "unauthenticated_connections_do_not_displace_challenged_ones",
 		  unauthenticated_connections_do_not_displace_challenged_ones,
 		  .unopened = true },
-		{ .name = "a_crowd_of_repeated_hellos_keeps_nobody_out",
-		  a_crowd_of_repeated_hellos_keeps_nobody_out,
+		{ .name = "replayed_hellos_do_not_keep_the_peer_out",
+		  replayed_hellos_do_not_keep_the_peer_out,
 		  .unopened = true },
 	};
 	return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));

@@ -66,45 +66,45 @@ static void check_filter(struct test_net *net, const char *filter, bool wanted)
 	check(tried);
 }
 
-static void unset_selects_us(struct test_net *net)
+static void unset_selects_the_plugin(struct test_net *net)
 {
 	check_filter(net, NULL, true);
 }
 
-static void empty_selects_us(struct test_net *net)
+static void empty_selects_the_plugin(struct test_net *net)
 {
 	check_filter(net, "", true);
 }
 
-static void ib_selects_us(struct test_net *net)
+static void ib_selects_the_plugin(struct test_net *net)
 {
 	check_filter(net, "IB", true);
 	check(capture_count(CAPTURE_WARN, "IB") > 0); /* IB is requested, TCP is used: a log line says so */
 }
 
-static void small_ib_selects_us(struct test_net *net)
+static void ib_in_lower_case_selects_the_plugin(struct test_net *net)
 {
 	check_filter(net, "ib", true);
 }
 
-static void socket_selects_us(struct test_net *net)
+static void socket_selects_the_plugin(struct test_net *net)
 {
 	check_filter(net, "Socket", true);
 	check_int(capture_count(CAPTURE_WARN, NULL), 0);
 }
 
-static void our_own_name_selects_us(struct test_net *net)
+static void anynet_selects_the_plugin(struct test_net *net)
 {
 	check_filter(net, "anynet", true);
 	check_int(capture_count(CAPTURE_WARN, NULL), 0);
 }
 
-static void another_name_does_not_select_us(struct test_net *net)
+static void another_name_does_not_select_the_plugin(struct test_net *net)
 {
 	check_filter(net, "other", false);
 }
 
-static void half_a_name_does_not_select_us(struct test_net *net)
+static void a_part_of_a_name_does_not_select_the_plugin(struct test_net *net)
 {
 	check_filter(net, "IBext", false);
 }
@@ -134,17 +134,17 @@ static void the_name_stays_what_it_was_at_the_load(struct test_net *net)
 int main(int argc, char **argv)
 {
 	const struct test_case cases[] = {
-		{ .name = "unset_selects_us", unset_selects_us, .unopened = true },
-		{ .name = "empty_selects_us", empty_selects_us, .unopened = true },
-		{ .name = "ib_selects_us", ib_selects_us, .unopened = true },
-		{ .name = "small_ib_selects_us", small_ib_selects_us, .unopened = true },
-		{ .name = "socket_selects_us", socket_selects_us, .unopened = true },
-		{ .name = "our_own_name_selects_us", our_own_name_selects_us, .unopened = true },
-		{ .name = "another_name_does_not_select_us",
-		  another_name_does_not_select_us,
+		{ .name = "unset_selects_the_plugin", unset_selects_the_plugin, .unopened = true },
+		{ .name = "empty_selects_the_plugin", empty_selects_the_plugin, .unopened = true },
+		{ .name = "ib_selects_the_plugin", ib_selects_the_plugin, .unopened = true },
+		{ .name = "ib_in_lower_case_selects_the_plugin", ib_in_lower_case_selects_the_plugin, .unopened = true },
+		{ .name = "socket_selects_the_plugin", socket_selects_the_plugin, .unopened = true },
+		{ .name = "anynet_selects_the_plugin", anynet_selects_the_plugin, .unopened = true },
+		{ .name = "another_name_does_not_select_the_plugin",
+		  another_name_does_not_select_the_plugin,
 		  .unopened = true },
-		{ .name = "half_a_name_does_not_select_us",
-		  half_a_name_does_not_select_us,
+		{ .name = "a_part_of_a_name_does_not_select_the_plugin",
+		  a_part_of_a_name_does_not_select_the_plugin,
 		  .unopened = true },
 		{ .name = "the_name_stays_what_it_was_at_the_load",
 		  the_name_stays_what_it_was_at_the_load,

@@ -354,7 +354,7 @@ static void check_back_pressure(struct test_net *net, size_t bytes)
 	link_close(net, &link);
 }
 
-static void a_full_sender_is_told_to_wait(struct test_net *net)
+static void a_full_sender_returns_no_request(struct test_net *net)
 {
 	if (net_is_builtin(net))
 		check_skip("NCCL's built-in nets fail when their requests are used up");
@@ -366,7 +366,7 @@ static void a_full_sender_is_told_to_wait(struct test_net *net)
 }
 
 /* NCCL tests the oldest request only: the others must progress with it. */
-static void younger_requests_move_along(struct test_net *net)
+static void later_requests_progress_too(struct test_net *net)
 {
 	enum {
 		COUNT = FLOW_WINDOW_NCCL,
@@ -461,8 +461,8 @@ int main(int argc, char **argv)
 		{ .name = "random_messages_arrive_byte_for_byte",
 		  random_messages_arrive_byte_for_byte },
 		{ .name = "all_requests_fit", all_requests_fit },
-		{ .name = "a_full_sender_is_told_to_wait", a_full_sender_is_told_to_wait },
-		{ .name = "younger_requests_move_along", younger_requests_move_along },
+		{ .name = "a_full_sender_returns_no_request", a_full_sender_returns_no_request },
+		{ .name = "later_requests_progress_too", later_requests_progress_too },
 		{ .name = "optional_completion_is_no_pointer", optional_completion_is_no_pointer },
 		{ .name = "sizes_beyond_the_limit_are_refused",
 		  sizes_beyond_the_limit_are_refused },

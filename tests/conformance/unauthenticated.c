@@ -178,12 +178,12 @@ static void a_peer_is_accepted_among_120_unauthenticated_connections(struct test
 	check_crowd(net, NULL, CONNECTIONS);
 }
 
-static void a_peer_gets_in_among_120_silent_ones(struct test_net *net)
+static void a_peer_is_accepted_among_120_silent_connections(struct test_net *net)
 {
 	check_crowd(net, is_silent, CONNECTIONS);
 }
 
-static void a_peer_gets_in_past_each_kind(struct test_net *net)
+static void a_peer_is_accepted_after_each_kind(struct test_net *net)
 {
 	for (size_t i = 0; i < KINDS; i++)
 		check_crowd(net, kinds[i], 3);
@@ -217,7 +217,7 @@ static void unauthenticated_connections_do_not_disturb_an_open_comm(struct test_
 }
 
 /* Even with the token of a listener whose peer has already connected. */
-static void a_second_hello_does_not_get_in(struct test_net *net)
+static void a_second_hello_is_refused(struct test_net *net)
 {
 	struct target target;
 	struct link link, other;
@@ -280,12 +280,12 @@ int main(int argc, char **argv)
 	const struct test_case cases[] = {
 		{ .name = "a_peer_is_accepted_among_120_unauthenticated_connections",
 		  a_peer_is_accepted_among_120_unauthenticated_connections },
-		{ .name = "a_peer_gets_in_among_120_silent_ones",
-		  a_peer_gets_in_among_120_silent_ones },
-		{ .name = "a_peer_gets_in_past_each_kind", a_peer_gets_in_past_each_kind },
+		{ .name = "a_peer_is_accepted_among_120_silent_connections",
+		  a_peer_is_accepted_among_120_silent_connections },
+		{ .name = "a_peer_is_accepted_after_each_kind", a_peer_is_accepted_after_each_kind },
 		{ .name = "unauthenticated_connections_do_not_disturb_an_open_comm",
 		  unauthenticated_connections_do_not_disturb_an_open_comm },
-		{ .name = "a_second_hello_does_not_get_in", a_second_hello_does_not_get_in },
+		{ .name = "a_second_hello_is_refused", a_second_hello_is_refused },
 		{ .name = "hellos_of_every_kind_are_judged", hellos_of_every_kind_are_judged },
 	};
 	return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));

@@ -28,7 +28,7 @@ static uint64_t after(uint64_t ms)
 	return os_now_ms();
 }
 
-static void test_it_goes_as_the_clock_does(void **state)
+static void test_time_follows_the_clock(void **state)
 {
 	uint64_t start = after(0);
 
@@ -65,7 +65,7 @@ static void test_it_never_goes_back(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_it_goes_as_the_clock_does),
+		cmocka_unit_test(test_time_follows_the_clock),
 		cmocka_unit_test(test_a_pause_counts_for_a_second),
 		cmocka_unit_test(test_it_never_goes_back),
 	};

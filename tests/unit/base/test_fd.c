@@ -152,7 +152,7 @@ static void test_a_child_keeps_the_numbers_and_nothing_else(void **state)
 }
 
 /* A descriptor number of the plugin that was reused before the fork. */
-static void test_a_child_keeps_what_was_ours_before(void **state)
+static void test_a_child_keeps_descriptors_that_are_reused(void **state)
 {
 	int ends[2], status, theirs;
 	char byte;
@@ -246,7 +246,7 @@ int main(void)
 		cmocka_unit_test(test_a_connection_ends_though_a_copy_lives),
 		cmocka_unit_test(test_an_epoll_set_forgets_what_was_hung_up),
 		cmocka_unit_test(test_a_child_keeps_the_numbers_and_nothing_else),
-		cmocka_unit_test(test_a_child_keeps_what_was_ours_before),
+		cmocka_unit_test(test_a_child_keeps_descriptors_that_are_reused),
 		cmocka_unit_test(test_0_is_a_descriptor),
 		cmocka_unit_test(test_the_start_grows_the_table),
 	};

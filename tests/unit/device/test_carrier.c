@@ -160,7 +160,7 @@ static void test_other_events_are_no_news(void **state)
 	assert_false(carrier_is_down(&devices[B0]));
 }
 
-static void test_of_what_is_no_device_nothing_is_known(void **state)
+static void test_nothing_is_known_about_a_missing_device(void **state)
 {
 	struct anynet_device other = { .index = -1 };
 
@@ -337,7 +337,7 @@ int main(void)
 		TEST(test_a_lost_carrier_is_noticed_and_its_return),
 		TEST(test_a_nic_that_is_removed_is_down),
 		TEST(test_other_events_are_no_news),
-		TEST(test_of_what_is_no_device_nothing_is_known),
+		TEST(test_nothing_is_known_about_a_missing_device),
 		TEST(test_closing_forgets),
 		TEST(test_closing_twice_closes_once),
 		TEST(test_after_an_overrun_the_next_event_puts_it_right),

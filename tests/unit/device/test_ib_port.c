@@ -60,7 +60,7 @@ static void test_speed_is_a_lanes_times_the_width(void **state)
 	assert_int_equal(speed(64, 16), 100000); /* 2x */
 }
 
-static void test_what_nobody_knows_yet_is_the_last_that_is_known(void **state)
+static void test_an_unknown_rate_is_the_nearest_known(void **state)
 {
 	(void)state;
 	assert_int_equal(speed(0, 0), 2500);
@@ -111,7 +111,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		with_tree(test_speed_is_a_lanes_times_the_width),
-		with_tree(test_what_nobody_knows_yet_is_the_last_that_is_known),
+		with_tree(test_an_unknown_rate_is_the_nearest_known),
 		with_tree(test_a_rate_that_lanes_do_not_tell),
 		with_tree(test_libibverbs_is_asked_first),
 		cmocka_unit_test(test_an_mtu_is_a_power_of_two),

@@ -85,7 +85,7 @@ static void test_another_address_of_the_interface(void **state)
 	assert_false(bind_it());
 }
 
-static void test_else_where_the_first_standby_is(void **state)
+static void test_otherwise_the_address_of_the_first_standby(void **state)
 {
 	(void)state;
 	set_gid("fe80::1", table_add(&table, "roce0", "", "fe80::1/64")->index);
@@ -134,7 +134,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_the_address_of_the_gid_on_its_interface, setup),
 		cmocka_unit_test_setup(test_another_address_of_the_interface, setup),
-		cmocka_unit_test_setup(test_else_where_the_first_standby_is, setup),
+		cmocka_unit_test_setup(test_otherwise_the_address_of_the_first_standby, setup),
 		cmocka_unit_test_setup(test_an_interface_that_is_down_or_excluded_is_not_used,
 				       setup),
 		cmocka_unit_test_setup(test_standbys_are_numbered_on, setup),

@@ -251,7 +251,7 @@ static void test_ipv4_goes_before_ipv6_unless_asked(void **state)
 	assert_string_equal(notes.family, "");
 }
 
-static void test_a_family_nobody_has_is_given_up(void **state)
+static void test_a_family_without_an_interface_is_ignored(void **state)
 {
 	(void)state;
 	table_add(&table, "eth0", "", "10.0.0.2 fe80::1");
@@ -309,7 +309,7 @@ static void test_lasting_addresses_go_before_fading_ones(void **state)
 	expect_chosen("eth0 2001:db8::2, eth1 2001:db8:1::aaaa, eth2 10.0.2.2");
 }
 
-static void test_addresses_nobody_can_be_reached_at_are_no_addresses(void **state)
+static void test_unusable_addresses_are_ignored(void **state)
 {
 	(void)state;
 	table_add(&table, "eth0", "", "0.0.0.0 224.0.0.1 :: ff02::1 ::ffff:10.0.0.2");
@@ -350,7 +350,7 @@ static void test_excluded_interfaces_are_out_and_the_rest_is_chosen_well(void **
 	assert_string_equal(notes.ifname, "");
 }
 
-static void test_a_filter_that_leaves_nothing_is_given_up(void **state)
+static void test_a_filter_that_leaves_no_interface_is_ignored(void **state)
 {
 	static const char *const filters[] = { "ens5", "=eth", "^eth,docker", "^=", "eth0" };
 
@@ -431,7 +431,7 @@ static void test_nothing_at_all_is_survived(void **state)
 	expect_chosen("");
 }
 
-static void test_who_copies(void **state)
+static void test_which_interfaces_copy(void **state)
 {
 	struct netif_link *bridge;
 
@@ -470,23 +470,23 @@ int main(void)
 		cmocka_unit_test_setup(test_one_wire_is_one_device, setup),
 		cmocka_unit_test_setup(test_a_loop_of_stacked_links_ends, setup),
 		cmocka_unit_test_setup(test_ipv4_goes_before_ipv6_unless_asked, setup),
-		cmocka_unit_test_setup(test_a_family_nobody_has_is_given_up, setup),
+		cmocka_unit_test_setup(test_a_family_without_an_interface_is_ignored, setup),
 		cmocka_unit_test_setup(test_loopback_honours_the_family, setup),
 		cmocka_unit_test_setup(test_link_local_ipv6_is_never_chosen_by_itself, setup),
 		cmocka_unit_test_setup(test_unroutable_ipv4_is_the_last_choice, setup),
 		cmocka_unit_test_setup(test_lasting_addresses_go_before_fading_ones, setup),
-		cmocka_unit_test_setup(test_addresses_nobody_can_be_reached_at_are_no_addresses,
+		cmocka_unit_test_setup(test_unusable_addresses_are_ignored,
 				       setup),
 		cmocka_unit_test_setup(test_named_interfaces_are_taken_as_they_are, setup),
 		cmocka_unit_test_setup(test_excluded_interfaces_are_out_and_the_rest_is_chosen_well,
 				       setup),
-		cmocka_unit_test_setup(test_a_filter_that_leaves_nothing_is_given_up, setup),
+		cmocka_unit_test_setup(test_a_filter_that_leaves_no_interface_is_ignored, setup),
 		cmocka_unit_test_setup(test_family_is_given_up_before_the_filter, setup),
 		cmocka_unit_test_setup(test_a_subnet_selects_interface_and_address, setup),
 		cmocka_unit_test_setup(test_a_subnet_nobody_is_in_changes_nothing, setup),
 		cmocka_unit_test_setup(test_named_interfaces_win_over_the_subnet, setup),
 		cmocka_unit_test_setup(test_nothing_at_all_is_survived, setup),
-		cmocka_unit_test_setup(test_who_copies, setup),
+		cmocka_unit_test_setup(test_which_interfaces_copy, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,7 @@
 
 static const char *whole, *older, *lacking, *cm; /* the files */
 
-static void test_a_driver_has_all(void **state)
+static void test_a_driver_has_all_functions(void **state)
 {
 	struct cuda cuda;
 	char why[200];
@@ -75,7 +75,7 @@ static void test_the_rdma_cm_is_wanted_whole(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_driver_has_all),
+		cmocka_unit_test(test_a_driver_has_all_functions),
 		cmocka_unit_test(test_an_older_driver_does_without_what_is_new),
 		cmocka_unit_test(test_what_is_missing_is_named),
 		cmocka_unit_test(test_the_rdma_cm_is_wanted_whole),

@@ -90,7 +90,7 @@ static int ack_came(void)
 	return -1;
 }
 
-static void test_a_message_that_asks_is_acknowledged_at_once(void **state)
+static void test_a_message_that_requests_an_ack_gets_it_at_once(void **state)
 {
 	(void)state;
 	pair_open_recv(&pair, 1);
@@ -132,7 +132,7 @@ static void test_acknowledgement_comes_before_the_replay_ring_is_full(void **sta
 }
 
 /* In the ring they take space, too. */
-static void test_so_it_does_for_messages_without_bytes(void **state)
+static void test_an_ack_comes_before_empty_messages_fill_the_ring(void **state)
 {
 	const uint32_t headers = 1024 / 4 / sizeof(struct anynet_wire_frame);
 
@@ -197,7 +197,7 @@ static void test_each_slot_is_acknowledged_once_in_any_order(void **state)
 	assert_int_equal(bitmap[1], 2);
 }
 
-static void test_a_message_set_aside_is_acknowledged_before_anybody_receives_it(void **state)
+static void test_an_unexpected_message_is_acknowledged_before_its_receive(void **state)
 {
 	struct anynet_wire_frame frame = frame_data(0, 1, ANYNET_FLAG_MULTI | ANYNET_FLAG_ACK, 100);
 	struct anynet_request *req;
@@ -437,7 +437,7 @@ static void test_the_ring_is_freed_in_order_whatever_the_order_of_acks(void **st
 	}
 }
 
-static void test_so_many_unacknowledged_sends_and_no_more(void **state)
+static void test_the_number_of_unacknowledged_sends_is_limited(void **state)
 {
 	struct anynet_request *req;
 
@@ -589,13 +589,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_prestate_setup_teardown(name, setup, pair_teardown, &pair)
-		TEST(test_a_message_that_asks_is_acknowledged_at_once),
+		TEST(test_a_message_that_requests_an_ack_gets_it_at_once),
 		TEST(test_small_messages_are_acknowledged_by_the_quarter_of_the_slots),
 		TEST(test_acknowledgement_comes_before_the_replay_ring_is_full),
-		TEST(test_so_it_does_for_messages_without_bytes),
+		TEST(test_an_ack_comes_before_empty_messages_fill_the_ring),
 		TEST(test_a_message_that_was_overtaken_is_acknowledged_at_once),
 		TEST(test_each_slot_is_acknowledged_once_in_any_order),
-		TEST(test_a_message_set_aside_is_acknowledged_before_anybody_receives_it),
+		TEST(test_an_unexpected_message_is_acknowledged_before_its_receive),
 		TEST(test_a_small_send_is_done_without_an_ack_a_large_one_with_it),
 		TEST(test_an_ack_is_read_in_one_call),
 		TEST(test_only_sends_that_wait_ask_for_acks),
@@ -605,7 +605,7 @@ int main(void)
 		TEST(test_the_ring_stays_full_while_its_oldest_frame_is_unacknowledged),
 		TEST(test_messages_arrive_in_order_around_a_full_ring),
 		TEST(test_the_ring_is_freed_in_order_whatever_the_order_of_acks),
-		TEST(test_so_many_unacknowledged_sends_and_no_more),
+		TEST(test_the_number_of_unacknowledged_sends_is_limited),
 		TEST(test_a_message_that_is_never_acknowledged_holds_its_own_slot_only),
 		TEST(test_numbers_and_ring_go_round),
 		TEST(test_control_frames_that_cannot_be_right_are_refused),

@@ -128,7 +128,7 @@ static void expect_frames(unsigned a, unsigned b, unsigned c)
 	assert_int_equal(takers[2].frames, c);
 }
 
-static void test_messages_go_round_whole(void **state)
+static void test_whole_messages_rotate_over_the_streams(void **state)
 {
 	(void)state;
 	send_messages(6, LARGE);
@@ -184,7 +184,7 @@ static void test_one_after_the_other_they_go_round_too(void **state)
 	expect_frames(2, 2, 2);
 }
 
-static void test_who_has_much_to_do_gets_less(void **state)
+static void test_a_busy_stream_gets_less(void **state)
 {
 	(void)state;
 	takers[1].backlog = 2 * LARGE;
@@ -192,7 +192,7 @@ static void test_who_has_much_to_do_gets_less(void **state)
 	expect_frames(2, 0, 2);
 }
 
-static void test_only_who_knows_where_to_write_writes(void **state)
+static void test_only_a_stream_with_a_cts_writes(void **state)
 {
 	(void)state;
 	takers[0].may_write = takers[2].may_write = false;
@@ -202,7 +202,7 @@ static void test_only_who_knows_where_to_write_writes(void **state)
 	expect_frames(1, 3, 2);
 }
 
-static void test_nothing_goes_as_long_as_nobody_knows(void **state)
+static void test_without_a_cts_nothing_is_sent(void **state)
 {
 	(void)state;
 	for (int i = 0; i < STREAMS; i++)
@@ -217,7 +217,7 @@ static void test_nothing_goes_as_long_as_nobody_knows(void **state)
 }
 
 /* Its frames wait for room, its slots for receives: the others do not wait for it. */
-static void test_who_has_no_room_holds_up_nobody(void **state)
+static void test_a_stream_without_room_delays_no_other(void **state)
 {
 	(void)state;
 	takers[0].full = true;
@@ -225,7 +225,7 @@ static void test_who_has_no_room_holds_up_nobody(void **state)
 	expect_frames(0, 2, 2);
 }
 
-static void test_who_is_suspect_holds_up_nobody(void **state)
+static void test_a_suspect_stream_delays_no_other(void **state)
 {
 	(void)state;
 	comm->streams[0]->state = STREAM_SUSPECT;
@@ -331,25 +331,25 @@ static void test_a_frame_that_arrives_late_counts_for_its_own_message(void **sta
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_messages_go_round_whole, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_whole_messages_rotate_over_the_streams, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_they_are_cut_if_so_asked, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_they_are_cut_to_go_by_several_ports, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_queue_pairs_are_preferred, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_one_after_the_other_they_go_round_too, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_who_has_much_to_do_gets_less, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_only_who_knows_where_to_write_writes, setup,
+		cmocka_unit_test_setup_teardown(test_a_busy_stream_gets_less, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_only_a_stream_with_a_cts_writes, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_nothing_goes_as_long_as_nobody_knows, setup,
+		cmocka_unit_test_setup_teardown(test_without_a_cts_nothing_is_sent, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_who_has_no_room_holds_up_nobody, setup,
+		cmocka_unit_test_setup_teardown(test_a_stream_without_room_delays_no_other, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_a_small_message_that_does_not_fit_waits, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_many_frames_are_not_taken_for_few, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_who_is_suspect_holds_up_nobody, setup,
+		cmocka_unit_test_setup_teardown(test_a_suspect_stream_delays_no_other, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(
 			test_a_frame_that_arrives_late_counts_for_its_own_message, setup, teardown),

@@ -105,7 +105,7 @@ static void lose(unsigned count, unsigned streams, uint64_t passes)
 	carrier_close(&carrier);
 }
 
-static void test_what_is_lost_comes_from_the_copy(void **state)
+static void test_lost_data_comes_from_the_copy(void **state)
 {
 	static const uint64_t passes[] = { 0, 1, 31, 32, 33, 1000, BYTES, BYTES + 40, 2 * BYTES };
 
@@ -158,7 +158,7 @@ static size_t room_of(int keep_bytes, int mbps, uint32_t rtt_us)
 	return room;
 }
 
-static void test_only_long_ways_need_it(void **state)
+static void test_only_long_paths_need_copies(void **state)
 {
 	(void)state;
 	assert_int_equal(room_of(0, 10000, 50000), 0);
@@ -179,11 +179,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_a_send_is_done_before_its_ack, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_what_is_lost_comes_from_the_copy, setup,
+		cmocka_unit_test_setup_teardown(test_lost_data_comes_from_the_copy, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_without_room_a_send_waits_for_its_ack, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_only_long_ways_need_it, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_only_long_paths_need_copies, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

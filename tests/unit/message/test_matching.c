@@ -269,7 +269,7 @@ static void test_no_more_receives_are_taken_than_there_are_requests(void **state
 
 /* A queue pair's stream needs a place for the rest of a message whose beginning was unexpected. While a frame of
  * another stream arrives there, it stays, and no CTS is sent. */
-static void test_no_cts_while_a_frame_comes_in_aside(void **state)
+static void test_no_cts_while_an_unexpected_frame_arrives(void **state)
 {
 	enum {
 		CHUNK = 3000
@@ -304,7 +304,7 @@ static void test_no_cts_while_a_frame_comes_in_aside(void **state)
 }
 
 /* The second chunk has come first, as unexpected: it goes to the buffer as well, and the first one directly. */
-static void test_what_came_aside_is_kept_wherever_it_lies(void **state)
+static void test_unexpected_data_is_kept_wherever_it_is(void **state)
 {
 	enum {
 		CHUNK = 3000
@@ -333,7 +333,7 @@ static void test_what_came_aside_is_kept_wherever_it_lies(void **state)
 
 /* There is no memory for message 1 as unexpected, so it stays in its stream, until message 0, whose receive was posted
  * meanwhile, has arrived completely. Otherwise nothing behind it would ever arrive. */
-static void test_a_message_goes_aside_when_another_has_left(void **state)
+static void test_a_message_becomes_unexpected_when_another_has_left(void **state)
 {
 	enum {
 		HALF = 100
@@ -441,9 +441,9 @@ int main(void)
 		TEST(test_frames_leave_in_any_pieces),
 		TEST(test_frames_arrive_in_any_pieces),
 		TEST(test_no_more_receives_are_taken_than_there_are_requests),
-		TEST(test_no_cts_while_a_frame_comes_in_aside),
-		TEST(test_what_came_aside_is_kept_wherever_it_lies),
-		TEST(test_a_message_goes_aside_when_another_has_left),
+		TEST(test_no_cts_while_an_unexpected_frame_arrives),
+		TEST(test_unexpected_data_is_kept_wherever_it_is),
+		TEST(test_a_message_becomes_unexpected_when_another_has_left),
 		TEST(test_numbers_of_receives_stay_together),
 		TEST(test_bytes_that_were_never_sent_are_zeros),
 	};

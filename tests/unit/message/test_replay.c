@@ -99,7 +99,7 @@ static void test_frames_stay_as_they_are_until_released(void **state)
 }
 
 /* Whatever the order of releases, the room is free again. */
-static void test_all_room_comes_back(void **state)
+static void test_all_room_is_free_again(void **state)
 {
 	(void)state;
 	srand(2);
@@ -135,7 +135,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_frames_stay_as_they_are_until_released, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_all_room_comes_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_all_room_is_free_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full_is_not_empty, setup, teardown),
 	};
 

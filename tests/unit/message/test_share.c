@@ -139,7 +139,7 @@ static void test_the_fastest_of_the_others_counts(void **state)
 	assert_true(takes(1));
 }
 
-static void test_what_is_not_known_is_no_reason_to_wait(void **state)
+static void test_an_unknown_rate_is_no_reason_to_wait(void **state)
 {
 	(void)state;
 	open_streams(2);
@@ -273,7 +273,7 @@ int main(void)
 		SHARE(test_a_chunk_is_left_to_one_that_is_done_with_it_earlier),
 		SHARE(test_a_slow_stream_is_tried_again_some_time),
 		SHARE(test_the_fastest_of_the_others_counts),
-		SHARE(test_what_is_not_known_is_no_reason_to_wait),
+		SHARE(test_an_unknown_rate_is_no_reason_to_wait),
 		SHARE(test_nothing_is_left_to_one_that_is_broken),
 		SHARE(test_a_suspect_one_takes_nothing),
 		SHARE(test_all_are_done_at_about_the_same_time),

@@ -123,7 +123,7 @@ void test_lists_of_networks(void **state)
 }
 
 /* A value that is too long must not open access that it was to close. */
-void test_a_refused_list_lets_nobody_in(void **state)
+void test_a_refused_list_allows_no_network(void **state)
 {
 	char entry[1100] = "ANYNET_ALLOW=10.0.0.1";
 

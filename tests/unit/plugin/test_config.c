@@ -69,7 +69,7 @@ const char *value_of(const char *name)
 	return anynet_config_format(row_of(name), &cfg, text, sizeof(text));
 }
 
-static void test_defaults_load_without_a_word(void **state)
+static void test_defaults_load_without_a_log_line(void **state)
 {
 	(void)state;
 	load_with(NULL);
@@ -438,7 +438,7 @@ static void test_markdown_has_a_line_per_row(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_defaults_load_without_a_word, setup),
+		cmocka_unit_test_setup(test_defaults_load_without_a_log_line, setup),
 		cmocka_unit_test(test_every_row_is_complete_and_its_name_is_unique),
 		cmocka_unit_test(test_the_words_tell_the_bounds_of_numbers),
 		cmocka_unit_test_setup(test_every_row_reads_back_what_it_prints, setup),
@@ -455,7 +455,7 @@ int main(void)
 		cmocka_unit_test_setup(test_too_many_streams_are_lowered_with_one_warning, setup),
 		cmocka_unit_test_setup(test_nccls_comm_id_is_a_hint_in_all_its_forms, setup),
 		cmocka_unit_test_setup(test_lists_of_networks, setup),
-		cmocka_unit_test_setup(test_a_refused_list_lets_nobody_in, setup),
+		cmocka_unit_test_setup(test_a_refused_list_allows_no_network, setup),
 		cmocka_unit_test_setup(test_port_ranges, setup),
 		cmocka_unit_test_setup(test_eager_sends_fit_into_half_the_ring, setup),
 		cmocka_unit_test_setup(test_unknown_names_of_ours_are_questioned, setup),

@@ -208,7 +208,7 @@ static void test_stderr_follows_anynet_debug(void **state)
 	assert_string_equal(stderr_of("none", log_two), "");
 }
 
-static void test_a_bad_anynet_debug_is_said_and_means_warn(void **state)
+static void test_an_invalid_anynet_debug_warns_and_means_warn(void **state)
 {
 	const char *text;
 
@@ -234,7 +234,7 @@ int main(void)
 		cmocka_unit_test_setup(test_errno_survives, setup),
 		cmocka_unit_test_setup(test_stderr_shows_warnings_only_by_default, setup),
 		cmocka_unit_test_setup(test_stderr_follows_anynet_debug, setup),
-		cmocka_unit_test_setup(test_a_bad_anynet_debug_is_said_and_means_warn, setup),
+		cmocka_unit_test_setup(test_an_invalid_anynet_debug_warns_and_means_warn, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -110,7 +110,7 @@ static void test_the_name_stays_where_it_is(void **state)
 	expect_own_name("other", "anynet");
 }
 
-static void test_without_a_wish_tcp_is_used_and_nobody_warned(void **state)
+static void test_without_nccl_net_tcp_is_used_without_a_warning(void **state)
 {
 	static const char *const names[] = { "anynet", "" };
 
@@ -128,7 +128,7 @@ static void test_without_a_wish_tcp_is_used_and_nobody_warned(void **state)
 	}
 }
 
-static void test_a_wish_for_ib_gets_tcp_and_one_reason(void **state)
+static void test_ib_without_verbs_gets_tcp_and_one_reason(void **state)
 {
 	static const char *const names[] = { "IB", "ib" };
 
@@ -200,7 +200,7 @@ static void test_ib_that_does_not_prove_itself_is_a_warning(void **state)
 			 1);
 }
 
-static void test_a_wish_for_sockets_does_not_look_for_ib(void **state)
+static void test_socket_does_not_look_for_ib(void **state)
 {
 	(void)state;
 	run_as("socket");
@@ -290,12 +290,12 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_names_served_keep_the_users_spelling),
 		cmocka_unit_test(test_other_names_are_left_to_others),
 		cmocka_unit_test(test_the_name_stays_where_it_is),
-		cmocka_unit_test_setup(test_without_a_wish_tcp_is_used_and_nobody_warned, setup),
-		cmocka_unit_test_setup(test_a_wish_for_ib_gets_tcp_and_one_reason, setup),
+		cmocka_unit_test_setup(test_without_nccl_net_tcp_is_used_without_a_warning, setup),
+		cmocka_unit_test_setup(test_ib_without_verbs_gets_tcp_and_one_reason, setup),
 		cmocka_unit_test_setup(test_the_warning_counts_further_reasons, setup),
 		cmocka_unit_test_setup(test_ib_that_is_there_is_used_and_nothing_else, setup),
 		cmocka_unit_test_setup(test_ib_that_does_not_prove_itself_is_a_warning, setup),
-		cmocka_unit_test_setup(test_a_wish_for_sockets_does_not_look_for_ib, setup),
+		cmocka_unit_test_setup(test_socket_does_not_look_for_ib, setup),
 		cmocka_unit_test_setup(test_disabled_ib_is_the_reason_if_ib_was_asked_for, setup),
 		cmocka_unit_test_setup(test_a_missing_library_is_no_warning_unless_ib_was_asked_for,
 				       setup),

@@ -335,7 +335,7 @@ ssize_t __wrap_pwrite(int fd, const void *data, size_t bytes, off_t at)
 }
 
 /* Comms are created and closed meanwhile, and the process may exit. (If they block, the test's alarm ends it.) */
-static void test_a_disk_that_hangs_holds_nobody_up(void **state)
+static void test_a_hanging_file_system_delays_no_caller(void **state)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a write that hangs");
 	struct session session = { .slot = -1 };
@@ -587,7 +587,7 @@ int main(void)
 		TEST(test_without_a_page_nothing_happens),
 		TEST(test_a_record_is_written_whole_or_it_is_an_error),
 		TEST(test_a_full_disk_ends_the_page_only),
-		TEST(test_a_disk_that_hangs_holds_nobody_up),
+		TEST(test_a_hanging_file_system_delays_no_caller),
 		TEST(test_a_forked_child_does_no_harm),
 		TEST(test_old_pages_that_nobody_holds_are_removed),
 		TEST(test_an_old_page_that_is_held_stays),

@@ -239,7 +239,7 @@ static void test_a_half_built_comm_ends_with_its_own_communicator(void **state)
 }
 
 /* A peer without the token learns nothing about this process. */
-static void test_who_guesses_is_told_one_bit(void **state)
+static void test_a_guess_learns_one_bit(void **state)
 {
 	static const enum anynet_hello_kind kinds[] = { ANYNET_KIND_PROBE, ANYNET_KIND_RESUME };
 	static const struct anynet_wire_hello nothing;
@@ -608,7 +608,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_without_its_welcome_there_is_no_comm),
 		TEST(test_a_half_built_comm_ends_with_its_own_communicator),
-		TEST(test_who_guesses_is_told_one_bit),
+		TEST(test_a_guess_learns_one_bit),
 		TEST(test_another_comm_may_come_after_a_lost_welcome),
 		TEST(test_without_its_welcome_a_stream_alone_is_given_up),
 		TEST(test_a_hello_heard_before_changes_nothing),

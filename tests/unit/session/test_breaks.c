@@ -57,7 +57,7 @@ static void test_only_a_newer_epoch_takes_a_stream_over(void **state)
 }
 
 /* They may come while the comm is in use: all are answered, the older ones first. */
-static void test_all_who_come_at_the_same_time_are_answered(void **state)
+static void test_concurrent_connections_are_all_answered(void **state)
 {
 	struct pair *pair = &exchange.carrier.pair;
 	struct anynet_wire_hello answer;
@@ -90,7 +90,7 @@ static void test_all_who_come_at_the_same_time_are_answered(void **state)
 	assert_int_equal(pair->recv->streams[1]->epoch, 3);
 }
 
-static void test_a_comm_that_failed_says_so_to_who_comes_back(void **state)
+static void test_a_failed_comm_answers_a_resume_with_its_error(void **state)
 {
 	struct anynet_wire_hello welcome;
 
@@ -251,8 +251,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, exchange_setup, exchange_teardown)
 		TEST(test_only_a_newer_epoch_takes_a_stream_over),
-		TEST(test_all_who_come_at_the_same_time_are_answered),
-		TEST(test_a_comm_that_failed_says_so_to_who_comes_back),
+		TEST(test_concurrent_connections_are_all_answered),
+		TEST(test_a_failed_comm_answers_a_resume_with_its_error),
 		TEST(test_heartbeats_move_no_position),
 		TEST(test_a_byte_that_changed_is_noticed_and_sent_again),
 		TEST(test_without_recovery_a_cut_is_the_end),

@@ -235,7 +235,7 @@ static void test_a_late_peer_is_waited_for(void **state)
 	close(door.fd);
 }
 
-static void test_who_is_busy_is_asked_again(void **state)
+static void test_a_busy_peer_is_dialled_again(void **state)
 {
 	struct anynet_wire_hello first, second;
 	struct anynet_comm *comm;
@@ -329,7 +329,7 @@ static void test_a_handle_finds_its_own_connect_only(void **state)
 }
 
 /* While it connects it listens as well: its peer may have to find it. */
-static void test_who_gives_up_listens_no_longer(void **state)
+static void test_a_failed_connect_does_not_listen(void **state)
 {
 	struct sockaddr_storage own;
 	struct anynet_wire_hello hello;
@@ -417,11 +417,11 @@ int main(void)
 		TEST(test_the_next_address_is_tried),
 		TEST(test_an_address_that_does_not_answer_is_left_for_the_next),
 		TEST(test_a_late_peer_is_waited_for),
-		TEST(test_who_is_busy_is_asked_again),
+		TEST(test_a_busy_peer_is_dialled_again),
 		TEST(test_another_refusal_is_final),
 		TEST(test_a_comm_that_cannot_be_registered_is_none),
 		TEST(test_a_handle_finds_its_own_connect_only),
-		TEST(test_who_gives_up_listens_no_longer),
+		TEST(test_a_failed_connect_does_not_listen),
 		TEST(test_an_owner_that_ends_takes_its_own_connects),
 		TEST(test_a_connect_that_is_called_reports_its_own_time_out),
 	};

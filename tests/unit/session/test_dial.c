@@ -273,7 +273,7 @@ static void is_no_answer(const struct anynet_wire_hello *message)
 	hang_up(&line);
 }
 
-static void test_an_answer_to_another_question_is_none(void **state)
+static void test_an_answer_to_another_hello_is_ignored(void **state)
 {
 	struct anynet_wire_hello right = welcome_with(ANYNET_STATUS_OK), welcome;
 
@@ -500,7 +500,7 @@ int main(void)
 		cmocka_unit_test_setup(test_hellos_of_every_kind_are_answered, without_secret),
 		cmocka_unit_test_setup(test_hellos_of_every_kind_are_answered, with_secret),
 		cmocka_unit_test_setup(test_without_a_secret_a_welcome_is_believed, without_secret),
-		cmocka_unit_test_setup(test_an_answer_to_another_question_is_none, without_secret),
+		cmocka_unit_test_setup(test_an_answer_to_another_hello_is_ignored, without_secret),
 		cmocka_unit_test_setup(test_with_a_secret_only_refusals_need_no_proof, with_secret),
 		cmocka_unit_test_setup(test_a_wrong_challenge_is_not_answered, with_secret),
 		cmocka_unit_test_setup(test_a_challenge_to_another_question_is_not_answered,

@@ -351,7 +351,7 @@ static void test_a_receiver_that_has_told_nothing_does_not_wait_for_its_stream(v
 }
 
 /* The sender may not know yet that the receiver is closed. */
-static void test_what_comes_after_close_is_thrown_away_in_whatever_pieces(void **state)
+static void test_data_after_close_is_discarded_in_any_pieces(void **state)
 {
 	struct anynet_wire_frame frame = frame_data(0, 0, 0, PAIR_LARGE);
 	const uint8_t *bytes = (const uint8_t *)&frame;
@@ -390,7 +390,7 @@ int main(void)
 		TEST(test_a_receiver_says_bye_and_stays_until_that_is_read),
 		TEST(test_a_receiver_stays_to_tell_a_lost_ack_again),
 		TEST(test_a_receiver_that_has_told_nothing_does_not_wait_for_its_stream),
-		TEST(test_what_comes_after_close_is_thrown_away_in_whatever_pieces),
+		TEST(test_data_after_close_is_discarded_in_any_pieces),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

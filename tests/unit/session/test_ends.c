@@ -211,7 +211,7 @@ static void test_a_message_larger_than_its_buffer_fails_with_both_sizes(void **s
 	assert_int_equal(send(pair.fds[0], data, 1, MSG_NOSIGNAL), -1);
 }
 
-static void test_a_message_set_aside_that_is_too_large_fails_its_receive(void **state)
+static void test_an_unexpected_message_that_is_too_large_fails_its_receive(void **state)
 {
 	struct anynet_wire_frame frame = frame_data(0, 1, ANYNET_FLAG_MULTI, 500);
 	struct anynet_request *req, *refused;
@@ -540,7 +540,7 @@ int main(void)
 		TEST(test_an_end_that_nobody_waits_for_is_no_error_yet),
 		TEST(test_a_broken_stream_fails_every_request_of_both_sides),
 		TEST(test_a_message_larger_than_its_buffer_fails_with_both_sizes),
-		TEST(test_a_message_set_aside_that_is_too_large_fails_its_receive),
+		TEST(test_an_unexpected_message_that_is_too_large_fails_its_receive),
 		TEST(test_frames_that_cannot_be_right_are_refused),
 		TEST(test_frames_of_one_message_say_the_same_of_it),
 		TEST(test_a_notice_with_payload_is_refused),

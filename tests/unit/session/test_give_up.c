@@ -264,7 +264,7 @@ static void test_it_is_not_with_an_answer_in_between(void **state)
 	warned_of("the peer process is gone");
 }
 
-static void test_what_does_not_come_back_is_given_up_in_time(void **state)
+static void test_a_stream_that_does_not_recover_fails_in_time(void **state)
 {
 	(void)state;
 	test.network = UNREACHABLE;
@@ -380,7 +380,7 @@ static void test_a_peer_that_has_ended_it_says_so(void **state)
 }
 
 /* They are in the connection that the peer has closed, which was not read to its end. */
-static void test_its_last_words_count(void **state)
+static void test_its_last_frames_count(void **state)
 {
 	const uint16_t slot = 0;
 	struct anynet_request *req;
@@ -399,7 +399,7 @@ static void test_its_last_words_count(void **state)
 }
 
 /* They break the protocol: that is the error, logged with the path on which they arrived, which ends as well. */
-static void test_wrong_last_words_are_the_error(void **state)
+static void test_wrong_last_frames_are_the_error(void **state)
 {
 	const struct anynet_wire_frame wrong = { .type = ANYNET_FRAME_ACK,
 						 .slot = ANYNET_WIRE_SLOTS };
@@ -682,7 +682,7 @@ static void test_a_peer_that_is_gone_leaves_a_receiver_with_half_of_it(void **st
 }
 
 /* It was sent before its sender was gone, and stays until NCCL posts the receive. */
-static void test_what_has_come_is_not_given_up_with_the_peer(void **state)
+static void test_received_data_is_kept_when_the_peer_is_gone(void **state)
 {
 	struct anynet_wire_frame frame = frame_data(0, 0, 1, 5);
 
@@ -725,14 +725,14 @@ int main(void)
 		TEST(test_a_peer_that_nobody_listens_for_is_gone),
 		TEST(test_a_refusal_on_one_path_is_not_the_end_while_another_is_silent),
 		TEST(test_it_is_not_with_an_answer_in_between),
-		TEST(test_what_does_not_come_back_is_given_up_in_time),
+		TEST(test_a_stream_that_does_not_recover_fails_in_time),
 		TEST(test_it_is_dialled_again_and_again),
 		TEST(test_a_forked_child_does_not_dial),
 		TEST(test_a_silent_path_is_given_longer_each_time),
 		TEST(test_a_slow_peer_is_given_longer_each_time),
 		TEST(test_a_peer_that_has_ended_it_says_so),
-		TEST(test_its_last_words_count),
-		TEST(test_wrong_last_words_are_the_error),
+		TEST(test_its_last_frames_count),
+		TEST(test_wrong_last_frames_are_the_error),
 		TEST(test_what_is_stale_is_tried_with_a_larger_epoch),
 		TEST(test_epochs_go_on_behind_the_largest),
 		TEST(test_other_refusals_are_no_end),
@@ -747,7 +747,7 @@ int main(void)
 		TEST(test_a_half_built_one_waits_as_long_as_its_sender_may_live),
 		TEST(test_a_half_built_one_ends_with_its_sender),
 		TEST(test_a_peer_that_is_gone_leaves_a_receiver_with_half_of_it),
-		TEST(test_what_has_come_is_not_given_up_with_the_peer),
+		TEST(test_received_data_is_kept_when_the_peer_is_gone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

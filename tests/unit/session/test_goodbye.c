@@ -58,7 +58,7 @@ static void test_a_bye_ends_an_idle_sender_without_an_error(void **state)
 }
 
 /* … and a receiver whose sender has sent it: it need not come back. */
-static void test_who_comes_back_after_bye_is_told_that_it_is_over(void **state)
+static void test_a_resume_after_bye_is_answered_gone(void **state)
 {
 	struct anynet_wire_hello welcome;
 
@@ -100,7 +100,7 @@ static void test_a_bye_while_a_send_waits_is_an_error(void **state)
 }
 
 /* Sending fails before anything was read. */
-static void test_the_last_words_on_a_connection_are_heard(void **state)
+static void test_the_last_frames_on_a_connection_are_read(void **state)
 {
 	struct anynet_request *req, *next;
 	uint16_t slot;
@@ -286,10 +286,10 @@ int main(void)
 #define TEST(name) \
 	cmocka_unit_test_prestate_setup_teardown(name, pair_setup_recovery, teardown, &pair)
 		TEST(test_a_bye_ends_an_idle_sender_without_an_error),
-		TEST(test_who_comes_back_after_bye_is_told_that_it_is_over),
+		TEST(test_a_resume_after_bye_is_answered_gone),
 		TEST(test_an_end_without_bye_is_recovered),
 		TEST(test_a_bye_while_a_send_waits_is_an_error),
-		TEST(test_the_last_words_on_a_connection_are_heard),
+		TEST(test_the_last_frames_on_a_connection_are_read),
 		TEST(test_what_a_sender_said_before_it_went_is_received),
 		TEST(test_a_receiver_may_close_whenever_its_receives_are_done),
 		TEST(test_a_receiver_may_close_before_the_tail_is_out),

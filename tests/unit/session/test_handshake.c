@@ -211,7 +211,7 @@ static void check_shut_out(struct anynet_wire_hello hello)
 	close(fd);
 }
 
-static void test_a_token_is_wanted(void **state)
+static void test_a_token_is_required(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ANYNET_TOKEN_BYTES; i++) {
@@ -222,7 +222,7 @@ static void test_a_token_is_wanted(void **state)
 	}
 }
 
-static void test_another_version_is_told_to_who_has_the_token(void **state)
+static void test_another_version_is_reported_to_peers_with_the_token(void **state)
 {
 	struct anynet_wire_hello hello = good_hello(), answer;
 	int fd;
@@ -251,7 +251,7 @@ static void test_the_first_wrong_byte_ends_it(void **state)
 	close(peer);
 }
 
-static void test_who_says_too_little_has_a_time(void **state)
+static void test_an_incomplete_hello_times_out(void **state)
 {
 	struct anynet_wire_hello hello = good_hello();
 	int silent, slow, peer;
@@ -274,7 +274,7 @@ static void test_who_says_too_little_has_a_time(void **state)
 }
 
 /* However many there are, they do no harm: accept does not fail, and the peer is accepted after them. */
-static void test_who_is_not_allowed_is_no_trouble(void **state)
+static void test_a_peer_that_is_not_allowed_does_no_harm(void **state)
 {
 	(void)state;
 	atomic_store(&flood, 2000);

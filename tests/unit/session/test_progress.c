@@ -76,7 +76,7 @@ static void test_it_is_over_when_nothing_has_moved_for_long(void **state)
 	assert_true(progress_is_over(&stream, since + RECOVERY_MS));
 }
 
-static void test_what_waited_counts(void **state)
+static void test_waiting_time_counts(void **state)
 {
 	(void)state;
 	progress_begin(&stream, (struct stream_position){ 5, 0 });
@@ -127,7 +127,7 @@ static void test_idle_time_says_nothing(void **state)
 	assert_true(progress_is_over(&stream, since + 700 + RECOVERY_MS));
 }
 
-static void test_the_same_place_again_is_put_off(void **state)
+static void test_a_reconnect_at_the_same_position_is_delayed(void **state)
 {
 	static const uint64_t pauses[] = { 0, 20, 40, 80, 160, 250, 250 };
 
@@ -207,11 +207,11 @@ int main(void)
 #define T(name) cmocka_unit_test_setup(name, setup)
 	const struct CMUnitTest tests[] = {
 		T(test_it_is_over_when_nothing_has_moved_for_long),
-		T(test_what_waited_counts),
+		T(test_waiting_time_counts),
 		T(test_what_moves_now_is_not_over),
 		T(test_progress_begins_a_new_row),
 		T(test_idle_time_says_nothing),
-		T(test_the_same_place_again_is_put_off),
+		T(test_a_reconnect_at_the_same_position_is_delayed),
 		T(test_links_made_in_vain_follow_each_other_ever_more_slowly),
 		T(test_silence_makes_a_pair_narrow),
 		T(test_what_was_acknowledged_before_is_noted),

@@ -437,7 +437,7 @@ static void test_a_file_that_is_anothers_too_is_not_written_to(void **state)
 }
 
 /* Neither the comm's caller nor a holder of the lock may wait for a file system that does not answer. */
-static void test_a_disk_that_hangs_holds_nobody_up(void **state)
+static void test_a_hanging_file_system_delays_no_caller(void **state)
 {
 	char first[512], last[512];
 
@@ -472,7 +472,7 @@ int main(void)
 		TEST(test_failures_of_one_process_are_one_file),
 		TEST(test_a_file_that_cannot_be_written_is_no_harm),
 		TEST(test_a_file_that_is_anothers_too_is_not_written_to),
-		TEST(test_a_disk_that_hangs_holds_nobody_up),
+		TEST(test_a_hanging_file_system_delays_no_caller),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -259,7 +259,7 @@ static void test_a_path_that_answers_again_needs_no_other(void **state)
 }
 
 /* The receiver may have switched to the new connection, and closed the one that answers. */
-static void test_who_has_said_resume_waits_for_the_answer(void **state)
+static void test_after_a_resume_the_sender_waits_for_the_answer(void **state)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the stream's return");
 	struct anynet_stream *stream = signs.pair.send->streams[0];
@@ -334,7 +334,7 @@ int main(void)
 		TEST(test_an_epoch_that_was_too_old_is_left_far_behind),
 		TEST(test_a_receiver_that_has_closed_ends_it_at_once),
 		TEST(test_a_path_that_answers_again_needs_no_other),
-		TEST(test_who_has_said_resume_waits_for_the_answer),
+		TEST(test_after_a_resume_the_sender_waits_for_the_answer),
 		TEST(test_an_impossible_position_ends_the_comm),
 		TEST(test_a_silent_stream_does_not_wait_for_its_way_home),
 	};

@@ -253,7 +253,7 @@ static void test_with_checksums_it_goes_on_from_the_frame_that_was_cut(void **st
 }
 
 /* Parked frames are lost with their connection, unexpected messages are not. */
-static void test_so_it_does_when_receives_are_posted_later(void **state)
+static void test_late_receives_resume_at_any_byte(void **state)
 {
 	(void)state;
 	cut_everywhere(&(struct exchange_shape){ .streams = 1, .late = true },
@@ -341,7 +341,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, exchange_setup, teardown)
 		TEST(test_a_stream_cut_at_any_byte_goes_on_from_there),
 		TEST(test_with_checksums_it_goes_on_from_the_frame_that_was_cut),
-		TEST(test_so_it_does_when_receives_are_posted_later),
+		TEST(test_late_receives_resume_at_any_byte),
 		TEST(test_a_socket_that_takes_no_more_may_be_cut_at_any_byte),
 		TEST(test_acks_and_cts_may_be_cut_at_any_byte),
 		TEST(test_a_lost_welcome_changes_no_position),

@@ -171,7 +171,7 @@ static void test_parts_are_counted_from_the_beginning_of_the_message(void **stat
 
 /* --- acknowledged --- */
 
-static void test_what_is_acknowledged_is_not_sent_again(void **state)
+static void test_acknowledged_data_is_not_retransmitted(void **state)
 {
 	struct anynet_request *reqs[3];
 	struct anynet_wire_frame frame;
@@ -203,7 +203,7 @@ static void send_three_large(void)
 }
 
 /* The log still has these frames: they are impossible because one of them is acknowledged. */
-static void test_what_is_acknowledged_cannot_be_asked_for(void **state)
+static void test_acknowledged_data_cannot_be_requested(void **state)
 {
 	(void)state;
 	for (uint64_t from = 0; from < 2; from++) {
@@ -366,8 +366,8 @@ int main(void)
 		TEST(test_a_part_of_what_has_no_parts_is_impossible),
 		TEST(test_a_part_that_was_not_sent_is_impossible),
 		TEST(test_parts_are_counted_from_the_beginning_of_the_message),
-		TEST(test_what_is_acknowledged_is_not_sent_again),
-		TEST(test_what_is_acknowledged_cannot_be_asked_for),
+		TEST(test_acknowledged_data_is_not_retransmitted),
+		TEST(test_acknowledged_data_cannot_be_requested),
 		TEST(test_a_position_before_the_last_one_is_impossible),
 		TEST(test_a_slot_used_again_is_not_taken_for_the_old_message),
 		TEST(test_what_is_sent_again_has_attention_until_it_is_out),

@@ -228,7 +228,7 @@ static void test_an_idle_comm_has_no_stall(void **state)
 	warned(0, NULL);
 }
 
-static void test_nobody_has_to_be_told(void **state)
+static void test_stall_warn_0_disables_the_warning(void **state)
 {
 	(void)state;
 	local_cfg.stall_warn_ms = 0;
@@ -253,7 +253,7 @@ int main(void)
 		TEST(test_a_stall_of_silent_paths_says_so),
 		TEST(test_a_stall_begins_with_the_request),
 		TEST(test_an_idle_comm_has_no_stall),
-		TEST(test_nobody_has_to_be_told),
+		TEST(test_stall_warn_0_disables_the_warning),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -107,7 +107,7 @@ static void tell_in_part(size_t bytes)
 	narrow_socket(-1, 0);
 }
 
-static void test_a_word_half_told_is_told_whole_again(void **state)
+static void test_a_frame_half_sent_is_repeated_completely(void **state)
 {
 	(void)state;
 	tell_in_part(10);
@@ -116,7 +116,7 @@ static void test_a_word_half_told_is_told_whole_again(void **state)
 	told_nothing();
 }
 
-static void test_a_heartbeat_waits_for_the_end_of_a_word(void **state)
+static void test_a_heartbeat_waits_for_the_end_of_a_frame(void **state)
 {
 	uint8_t bytes[2 * sizeof(struct anynet_wire_frame) + ANYNET_ACK_BYTES];
 	struct anynet_stream *stream;
@@ -153,7 +153,7 @@ static void test_a_slot_used_again_needs_no_word_about_before(void **state)
 }
 
 /* No receive is posted for it yet: it concerns the slot all the same. */
-static void test_a_message_that_waits_in_its_stream_is_a_word_too(void **state)
+static void test_a_message_that_waits_in_its_stream_confirms_too(void **state)
 {
 	struct anynet_wire_frame frame = frame_data(1, 0, ANYNET_FLAG_ACK, 8);
 
@@ -477,10 +477,10 @@ int main(void)
 #define TEST(name) \
 	cmocka_unit_test_prestate_setup_teardown(name, pair_setup_recovery, teardown, &pair)
 		TEST(test_a_lost_ack_is_told_again_on_its_stream),
-		TEST(test_a_word_half_told_is_told_whole_again),
-		TEST(test_a_heartbeat_waits_for_the_end_of_a_word),
+		TEST(test_a_frame_half_sent_is_repeated_completely),
+		TEST(test_a_heartbeat_waits_for_the_end_of_a_frame),
 		TEST(test_a_slot_used_again_needs_no_word_about_before),
-		TEST(test_a_message_that_waits_in_its_stream_is_a_word_too),
+		TEST(test_a_message_that_waits_in_its_stream_confirms_too),
 		TEST(test_an_ack_moves_to_the_stream_that_it_was_told_on_last),
 		TEST(test_a_lost_cts_is_told_again_on_its_stream),
 		TEST(test_data_that_begins_to_come_shows_that_the_cts_is_known),

@@ -138,7 +138,7 @@ static void test_the_only_path_is_suspect_once_the_kernel_has_tried_twice(void *
 }
 
 /* The peer has closed it, and the stream is freed. */
-static void test_a_glance_may_end_a_stream(void **state)
+static void test_a_check_of_a_path_may_end_a_stream(void **state)
 {
 	struct anynet_comm *comm;
 
@@ -204,7 +204,7 @@ static void test_alarms_in_a_row_come_ever_later(void **state)
 }
 
 /* A waiting caller notices before the next look; not if there is no other path. */
-static void test_who_waits_glances_at_paths_that_do_not_get_on(void **state)
+static void test_a_waiting_caller_checks_silent_paths(void **state)
 {
 	struct anynet_request *req, *next;
 	struct anynet_comm *comm;
@@ -431,10 +431,10 @@ int main(void)
 		TEST(test_what_was_copied_is_watched_until_it_is_acknowledged),
 		TEST(test_a_path_is_suspect_after_what_its_round_trips_have_shown),
 		TEST(test_the_only_path_is_suspect_once_the_kernel_has_tried_twice),
-		TEST(test_a_glance_may_end_a_stream),
+		TEST(test_a_check_of_a_path_may_end_a_stream),
 		TEST(test_a_path_with_losses_is_not_suspect),
 		TEST(test_alarms_in_a_row_come_ever_later),
-		TEST(test_who_waits_glances_at_paths_that_do_not_get_on),
+		TEST(test_a_waiting_caller_checks_silent_paths),
 		TEST(test_each_silence_is_one_line_for_who_wants_to_know),
 		TEST(test_a_path_that_answers_again_is_trusted_again),
 		TEST(test_a_path_is_trusted_again_also_when_nothing_waits),

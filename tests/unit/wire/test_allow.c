@@ -119,7 +119,7 @@ static void test_ipv4_within_ipv6_is_ipv4(void **state)
 	permits("::/0", "::ffff:10.0.0.1", false);
 }
 
-static void test_what_does_not_parse_lets_nobody_in(void **state)
+static void test_an_invalid_list_allows_no_network(void **state)
 {
 	(void)state;
 	permits("10.0.0.0/8,10.0.0.0/33", "10.0.0.1", false);
@@ -139,7 +139,7 @@ static void test_the_longest_list_is_kept(void **state)
 	permits(list, "10.0.0.2", false);
 }
 
-static void test_each_address_is_told_about_once(void **state)
+static void test_each_address_is_logged_once(void **state)
 {
 	struct sockaddr_storage a = addr_of("10.0.0.1"), b = addr_of("fd00::1");
 	struct log_once told = { 0 };
@@ -173,9 +173,9 @@ int main(void)
 		cmocka_unit_test(test_networks_are_parsed),
 		cmocka_unit_test(test_a_list_permits_its_networks_only),
 		cmocka_unit_test(test_ipv4_within_ipv6_is_ipv4),
-		cmocka_unit_test(test_what_does_not_parse_lets_nobody_in),
+		cmocka_unit_test(test_an_invalid_list_allows_no_network),
 		cmocka_unit_test(test_the_longest_list_is_kept),
-		cmocka_unit_test(test_each_address_is_told_about_once),
+		cmocka_unit_test(test_each_address_is_logged_once),
 		cmocka_unit_test(test_a_crowd_does_not_fill_the_log),
 	};
 

@@ -195,7 +195,7 @@ static void test_a_replayed_hello_meets_a_new_challenge(void **state)
 	assert_int_equal(auth_check(&replay.acceptor, &heard.response), -EACCES);
 }
 
-static void test_a_replayed_challenge_convinces_nobody(void **state)
+static void test_a_replayed_challenge_is_not_accepted(void **state)
 {
 	struct shake heard, fresh;
 
@@ -339,7 +339,7 @@ int main(void)
 		cmocka_unit_test_setup(test_messages_belong_together, setup),
 		cmocka_unit_test_setup(test_no_byte_can_be_changed, setup),
 		cmocka_unit_test_setup(test_a_replayed_hello_meets_a_new_challenge, setup),
-		cmocka_unit_test_setup(test_a_replayed_challenge_convinces_nobody, setup),
+		cmocka_unit_test_setup(test_a_replayed_challenge_is_not_accepted, setup),
 		cmocka_unit_test_setup(test_a_proof_cannot_be_sent_back, setup),
 		cmocka_unit_test_setup(test_no_message_can_be_left_out, setup),
 		cmocka_unit_test_setup(test_both_sides_are_told_what_is_wrong, setup),

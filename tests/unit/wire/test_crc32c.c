@@ -84,7 +84,7 @@ static void test_all_short_lengths_and_alignments(void **state)
 	}
 }
 
-static void test_long(void **state)
+static void test_long_messages(void **state)
 {
 	uint8_t *data = malloc(LONGEST);
 
@@ -176,7 +176,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rfc_examples),
 		cmocka_unit_test(test_all_short_lengths_and_alignments),
-		cmocka_unit_test(test_long),
+		cmocka_unit_test(test_long_messages),
 		cmocka_unit_test(test_in_pieces),
 		cmocka_unit_test(test_wrong_bits),
 	};

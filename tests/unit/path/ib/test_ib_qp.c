@@ -273,7 +273,7 @@ static int poll_slowly(struct ibv_cq *cq, int count, struct ibv_wc *wcs)
 	return ++polls % 2000 ? 0 : poll_at_once(cq, count > 0, wcs);
 }
 
-static void test_a_link_is_left_when_its_receives_are_back_however_slowly(void **state)
+static void test_a_queue_pair_is_left_when_its_receives_are_flushed(void **state)
 {
 	const struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
 
@@ -437,7 +437,7 @@ static void test_a_sender_is_sure_when_what_it_wrote_has_come_back(void **state)
 	assert_int_equal(ib_qp_credits(qp), IB_SLOTS - 1); /* that of the PING */
 }
 
-static void test_a_link_that_brings_other_bytes_back_is_none(void **state)
+static void test_a_port_that_returns_other_bytes_is_not_offered(void **state)
 {
 	char why[160];
 
@@ -616,7 +616,7 @@ int main(void)
 		T(test_a_receiver_tells_of_its_slots_in_time),
 		T(test_the_queue_is_never_overrun),
 		T(test_a_sender_is_sure_when_what_it_wrote_has_come_back),
-		T(test_a_link_that_brings_other_bytes_back_is_none),
+		T(test_a_port_that_returns_other_bytes_is_not_offered),
 		T(test_a_proof_that_fails_names_the_step),
 		T(test_without_inline_data_copies_are_posted),
 		T(test_a_receiver_is_sure_when_something_comes),

@@ -211,7 +211,7 @@ static void test_a_stream_that_is_held_up_keeps_no_bounce_that_others_want(void 
 }
 
 /* Its bounce may be in use by another then, and its memory is NCCL's. */
-static void test_copies_under_way_are_waited_for(void **state)
+static void test_copies_in_progress_are_waited_for(void **state)
 {
 	const struct shape shape = { .streams = 1, .bounces = MANY, .polls = TURNS_MAX };
 
@@ -266,7 +266,7 @@ int main(void)
 		T(test_checksums_are_right_when_frames_are_sent_again),
 		T(test_streams_share_few_bounces),
 		T(test_a_stream_that_is_held_up_keeps_no_bounce_that_others_want),
-		T(test_copies_under_way_are_waited_for),
+		T(test_copies_in_progress_are_waited_for),
 		T(test_what_has_been_read_waits_for_a_bounce_only),
 	};
 

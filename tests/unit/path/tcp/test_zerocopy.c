@@ -230,7 +230,7 @@ static void test_where_it_is_known_not_to_help_it_is_not_asked_for(void **state)
 	assert_false(by_reference(BYTES));
 }
 
-static void test_on_means_on(void **state)
+static void test_on_forces_zerocopy(void **state)
 {
 	(void)state;
 	open_pair(ANYNET_SWITCH_ON, true);
