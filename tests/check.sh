@@ -38,7 +38,8 @@ configure() {
 configure_as() {
 	case $1 in
 	release)
-		# By itself: where `make` has taken cc, another compiler's name makes cmake forget what comes with it.
+		# In a step of its own: after `make` has configured with cc, another compiler's name makes cmake discard
+		# the cache.
 		configure release -DCMAKE_C_COMPILER=gcc
 		configure release -DBUILD_TESTING=ON -DANYNET_WERROR=ON
 		;;
@@ -82,7 +83,7 @@ run() {
 			-v user="$(id -u)" -f tests/skips.awk
 }
 
-# What a part needs from outside. Where it cannot be had its tests are skipped, and say why.
+# Downloads for a part. Without them its tests are skipped, with the reason.
 prepare() {
 	if ! { tools/deps.sh "$part" && "tests/$part/prepare.sh"; } >"$dir/prepare.log" 2>&1; then
 		tail -n 3 "$dir/prepare.log"
@@ -91,7 +92,7 @@ prepare() {
 
 kinds='^faults\..*-(worker|stdio|setenv)$'
 case $part in
-# More at a time than there are processors: many tests mostly wait.
+# More tests than processors: many mostly wait.
 quick) run "release asan-ubsan" -L '^quick$' -j $((2 * jobs)) ;;
 rest) run "release asan-ubsan" -LE '^quick$' -E "^(asan\.)?(guest|nccl)\.|$kinds" ;;
 kinds) run release -R "$kinds" ;;
@@ -107,7 +108,7 @@ lint)
 	}
 	;;
 coverage)
-	# Without optimisation 1 GiB takes minutes, and reaches no other lines. The figures are of all that has run, red or not.
+	# Without optimisation 1 GiB takes minutes, and reaches no other lines. The figures include tests that failed.
 	status=0
 	run coverage -E '\.large$' \
 		-R '^(test_.*|fuzz_.*|conformance\.(tcp|ib)\.v12\.([a-z]+|(gpu|memory|transfer)-cuda))$' || status=$?
@@ -115,7 +116,7 @@ coverage)
 	exit "$status"
 	;;
 aarch64)
-	# qemu-user answers a write to an eventfd with another error (test_fd), and other calls too (sim.selfcheck).
+	# qemu-user returns other errors for a write to an eventfd (test_fd), and for other calls (sim.selfcheck).
 	prepare
 	if [ ! -e build/aarch64-root/complete ] || ! command -v aarch64-linux-gnu-gcc >/dev/null; then
 		echo "check: aarch64 is left out: its packages cannot be had (packages.txt, [aarch64])"

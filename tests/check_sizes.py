@@ -67,7 +67,7 @@ def functions(source_dir):
 def structs(source_dir):
     for path, text in sources(source_dir, STRUCTS_IN):
         previous = None
-        while previous != text:  # from the inside: a struct within another one is a field of that
+        while previous != text:  # from the inside out: a nested struct is one field
             previous = text
             for name, body in STRUCT.findall(text):
                 number = fields(body)

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What the tests of a coverage build have reached, by folder of the product: lines, and their share.
+# Lines that the tests of a coverage build have reached, and their share, by folder of the product.
 # Usage: coverage.sh BUILD_DIR
 set -euo pipefail
 build=$(cd "${1:?}" && pwd)

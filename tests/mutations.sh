@@ -36,7 +36,7 @@ die() {
 
 # --- the list ---
 
-# Of mutation N: files[N], olds[N] becomes news[N], and of reds[N] and equivalents[N] one is empty.
+# Of mutation N: in files[N], olds[N] becomes news[N]; one of reds[N] and equivalents[N] is empty.
 names=() files=() olds=() news=() reds=() equivalents=()
 
 read_list() {
@@ -89,7 +89,7 @@ is_asked_for() {
 	return 1
 }
 
-# around N FILE: sets $before and $after, what is around the original text. False: it is not there once.
+# around N FILE: sets $before and $after, the text around the original. False: it does not occur exactly once.
 around() {
 	local text
 
@@ -103,7 +103,7 @@ around() {
 
 # --- copies and their builds ---
 
-# The build that a test belongs to.
+# The build of a test.
 kind_of() {
 	case $1 in
 	asan.*) echo asan-ubsan ;;
@@ -116,7 +116,7 @@ sums() {
 	(cd "$1" && xargs -0r sha1sum 2>/dev/null | sort) <"$top/files"
 }
 
-# What differs is copied, so that what is built stays.
+# Copies only changed files, so that the build stays valid.
 copy_sources() {
 	local copy=$1
 
@@ -129,11 +129,11 @@ copy_sources() {
 		xargs -d '\n' -r cp --parents -t "$copy/src"
 }
 
-# With a file "targets" of lines "test target": what the command line of the test has of this build.
+# A file "targets" with lines "test target": the files of this build in the test's command line.
 configure() {
 	local copy=$1 dir=$1/$2
 
-	# Nothing is new to CMake, and the file is there.
+	# CMake need not run, and the file exists.
 	[ -n "$(find "$copy/src" -name 'CMake*' -newer "$dir/targets" 2>&1)" ] || return 0
 	mkdir -p "$dir/.cmake/api/v1/query"
 	touch "$dir/.cmake/api/v1/query/codemodel-v2"
@@ -141,7 +141,7 @@ configure() {
 		-DANYNET_WERROR=OFF >"$copy/log" 2>&1 || return 1
 	jq -r '.name as $name | .artifacts[]?.path | "\(.) \($name)"' \
 		"$dir"/.cmake/api/v1/reply/target-*.json >"$dir/artifacts"
-	# A test that hangs has failed. ctest would give it minutes.
+	# A test that hangs has failed. ctest would wait for minutes.
 	find "$dir" -name CTestTestfile.cmake -exec sed -i 's/ TIMEOUT "[0-9]*"/ TIMEOUT "60"/' {} +
 	find "$dir" -name CTestTestfile.cmake -exec grep -h '^add_test(' {} + |
 		awk -v dir="$dir/" '
@@ -190,7 +190,7 @@ if setarch -R true 2>/dev/null; then
 	fixed_addresses='setarch -R'
 fi
 
-# run COPY "CTEST-OPTIONS" TEST...: ctest's lines about them
+# run COPY "CTEST-OPTIONS" TEST...: prints ctest's lines about them
 run() {
 	local copy=$1 options=$2 kind
 
@@ -202,7 +202,7 @@ run() {
 	done | sed -n 's/.* Test *#[0-9]*: //p'
 }
 
-# side_by_side FUNCTION [ARGUMENT...]: with each copy as its first argument
+# side_by_side FUNCTION [ARGUMENT...]: runs it concurrently, with each copy as its first argument
 side_by_side() {
 	local function=$1 copy pids=() pid
 
@@ -218,7 +218,7 @@ side_by_side() {
 
 # --- the mutations ---
 
-# run_seeds COPY: what the simulator says when it fails
+# run_seeds COPY: prints the simulator's output if it fails
 run_seeds() {
 	local dir=$1/release
 
@@ -232,7 +232,7 @@ report() {
 	printf '%3d/%d %-32s %s\n' $(($1 + 1)) "${#names[@]}" "${names[$1]}" "$2"
 }
 
-# Those that are asked for and can be planted: their numbers in $todo, their builds in $kinds.
+# The requested ones that can be planted: their numbers in $todo, their builds in $kinds.
 choose() {
 	local n red before after
 
@@ -252,7 +252,7 @@ choose() {
 	kinds=$(tr ' ' '\n' <<<"$kinds" | sort -u)
 }
 
-# The names that the patterns stand for: tests[N]
+# The names that match the patterns: tests[N]
 find_tests() {
 	local all n pattern
 
@@ -267,7 +267,7 @@ find_tests() {
 	done
 }
 
-# A test that fails or is skipped without a fault tells nothing about one: verdicts[TEST].
+# A test that fails or is skipped without a fault shows nothing: verdicts[TEST].
 run_unharmed() {
 	local test status
 
@@ -276,7 +276,7 @@ run_unharmed() {
 	done < <(run "$top/1" "-j $jobs" "$@" | awk '{ print $1, / Passed / ? "Passed" : $0 }')
 }
 
-# What is to be reported of a mutation instead of running it; nothing: run it.
+# What to report of a mutation without running it; empty: run it.
 obstacle() {
 	local test passed=''
 
@@ -290,7 +290,7 @@ obstacle() {
 	[ -n "$passed" ] || echo "skipped, as its tests are: ${reds[$1]}"
 }
 
-# Those of a copy: ctest ends a test that hangs, but not what the test has started.
+# Processes of a copy: ctest ends a test that hangs, but not what the test has started.
 end_programs() {
 	local exe
 
@@ -318,7 +318,7 @@ simulate_one() {
 	fi
 }
 
-# plant COPY N: one mutation. The next one finds the file as it was.
+# plant COPY N: applies one mutation. The next one finds the file restored.
 plant() {
 	local copy=$1 n=$2 file=$1/src/${files[$2]} began=$SECONDS before after red result
 
@@ -341,7 +341,7 @@ plant() {
 	report "$n" "$result"
 }
 
-# work COPY: one mutation after the other, as far as no other copy has taken it
+# work COPY: one mutation after another that no other copy has taken
 work() {
 	local copy=$1 n result
 

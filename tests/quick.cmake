@@ -4,7 +4,7 @@
 # one of these regular expressions matches all of it (without the prefix of its build).
 
 set(anynet_quick_both
-	# Whatever takes a second: unit tests, ABI tests, the corpora of the fuzzers, the stand-ins' own checks.
+	# Tests of a second: unit tests, ABI tests, the corpora of the fuzzers, the checks of the stand-ins.
 	"test_.*" "fuzz_.*" "(cuda|verbs)\\..*" "(explain|check)\\..*"
 	"faults\\.(cut-small|cut-checksum|abort-setting-up|abort-standing)")
 
@@ -36,7 +36,7 @@ set(anynet_quick_asan
 	"conformance\\.ib\\.v12\\.(transfer-cm|fused-fused|gpu-cuda|transfer-cuda)"
 	"faults\\.(cut-tags|cut-many)")
 
-# What takes longest begins first: at the end it would run alone. (ctest knows this by itself from its second run on.)
+# The longest tests start first, because at the end they would run alone. (ctest knows this from its second run on.)
 set(anynet_long "conformance\\.ib\\..*(dead|failover)|sim\\.swarm|pair\\.(unauthenticated|vanish)|test_(resume|gpu_breaks)$|"
 	"faults\\.(stopped|link-flaps)|tool\\.frozen|top\\.stale|package\\.contents|model\\.mutations")
 string(CONCAT anynet_long ${anynet_long})

@@ -12,7 +12,7 @@ summary { held = held $0 "\n"; next }
 }
 { print; fflush() }
 
-# Two regular expressions a line: of tests' names without their build, of the reasons they may give.
+# Two regular expressions a line: names of tests without their build, and allowed reasons.
 function read_list(    line, at) {
 	while ((getline line < list) > 0) {
 		if (line ~ /^(#|$)/ || (line ~ /^unprivileged / && user == 0))
@@ -31,7 +31,7 @@ function judge(name, why,    i) {
 	refused[name ": " why]
 }
 
-# ctest's log: for every test its name and its output, in which cmocka tells its cases.
+# ctest's log: the name and output of every test, with cmocka's lines about its cases.
 function read_log(    line, name, why, running) {
 	while ((getline line < log_file) > 0) {
 		if (match(line, /^[0-9]+\/[0-9]+ Testing: /)) {

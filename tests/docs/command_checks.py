@@ -9,7 +9,7 @@ import shlex
 import shutil
 import subprocess
 
-# Programs that are not anynet's: that their names are right is all that can be known.
+# Programs of others, which are only checked for known names.
 FOREIGN = set("""apt-get cd chmod dpkg-deb echo eval exit export gnuplot head jq kubectl nft nproc pip rpm sh srun systemctl tar tee
     true ulimit update-alternatives ./train ./start CMD [""".split())
 

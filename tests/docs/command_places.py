@@ -15,7 +15,7 @@ SECONDS = 60
 SECONDS_SYSTEM = 300
 LOG = "vm:19963:19963 [0] bootstrap.cc:114 NCCL WARN Bootstrap : no socket interface found\n"
 STAND_INS = {
-    # For a launcher: one process here, or the two of a job that meets.
+    # For a launcher: one process here, or two for a rendezvous.
     "srun": """while case ${1-} in -*) ;; *) false ;; esac; do shift; done
 case "$*" in *--rendezvous*) ;; *) exec "$@" ;; esac
 export SLURM_JOB_ID=1 SLURM_NTASKS=2 SLURM_NNODES=2
@@ -30,7 +30,7 @@ wait $! && exit $status""",
 sed -n "s/^ *command: \\[sh, -c, '\\(.*\\)'\\]$/\\1/p" docs/operations.md >check.sh
 [ -s check.sh ] && { sh check.sh 2>&1 || :; }""",
 }
-# For apt-get in a copy of the system, which has no network: the package files that are there, by the real one.
+# For apt-get in a copy of the system, which has no network: the real one for package files.
 APT_GET = """case "$*" in *./*) yes | exec /usr/bin/apt-get "$@" ;; *) echo "apt-get $*" >>"$HOME/apt-get.log" ;; esac"""
 
 

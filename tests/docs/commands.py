@@ -16,6 +16,8 @@ import pathlib
 import re
 import sys
 
+sys.dont_write_bytecode = True  # the source tree is only read
+
 from command_checks import Checks, without_comment
 from command_places import Directory, System
 

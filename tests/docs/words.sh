@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What users read has none of the words that only the source knows, and none of those that were replaced by the field's:
+# Texts for users contain neither words that only the source uses, nor words that the field's terms have replaced:
 # the messages of plugin and tool, the texts of explain's rules, and the documents for users. Usage: words.sh SOURCE_DIR
 set -u
 cd "${1:?}" || exit 1
@@ -15,8 +15,8 @@ rules=tools/explain/rules.txt
 	grep -nE '^(title|why|fix) ' $rules | grep -wiE "$words" | sed "s|^|$rules:|"; } |
 	grep -vE ':rail|rail, plane|Rail and plane|across rails|which rail|rails (that )?are|rail 0|RAIL|NCCL INFO' || exit 1
 
-# Identifiers, comments and the documents for developers have none of those that are gone from the source, either. (The
-# board of an adapter, board_id in sysfs, a rail of NCCL's and the kernel's SO_LINGER are other things.)
+# Nor do identifiers, comments and the documents for developers. (Other meanings: the board of an adapter, board_id in
+# sysfs, a rail of NCCL's, the kernel's SO_LINGER.)
 gone='stranger|guardian|\bboards?\b|[a-z]_board\b|\bboard_|BOARD_|\brails?\b|_rails?\b|\brails?_|doubt|linger|\barrivals\b'
 gone="$gone|_arrival|set aside|\bgrants?\b|_grants?\b|GRANT|under way"
 ! grep -rniIE "$gone" plugin transports include tools bench tests docs CHANGELOG.md --include='*.[ch]' --include='*.def' \
