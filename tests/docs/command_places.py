@@ -12,7 +12,7 @@ import tempfile
 import textwrap
 
 SECONDS = 60
-SECONDS_SYSTEM = 300
+SECONDS_SYSTEM = 900
 LOG = "vm:19963:19963 [0] bootstrap.cc:114 NCCL WARN Bootstrap : no socket interface found\n"
 STAND_INS = {
     # For a launcher: one process here, or two for a rendezvous.
