@@ -233,7 +233,7 @@ static void abort_wounded(struct pair *pair, size_t bytes, unsigned what)
 		while (real_ns() < end) {
 			if (step & 1)
 				turns(pair, 1);
-			yield_at_times();
+			turn_idle();
 		}
 		abort_both(pair, step & 2);
 	}

@@ -126,7 +126,8 @@ static void connect_all(struct stream *streams, unsigned count, struct shared *s
 {
 	unsigned turns = 0;
 
-	for (unsigned left = count; left && !commanded(shared, side); yield_at_times()) {
+	turn_moved();
+	for (unsigned left = count; left && !commanded(shared, side); turn_idle()) {
 		left = 0;
 		for (unsigned i = 0; i < count; i++)
 			left += !stream_connect(&streams[i], ctx);
@@ -154,8 +155,10 @@ static void run_all(struct stream *streams, unsigned count, struct shared *share
 			moved = stream_turn(&streams[i]) || moved;
 		atomic_store(&shared->jobs[side].held, held);
 		maybe_nap(shared, side, &seed);
-		if (!moved)
-			yield_at_times();
+		if (moved)
+			turn_moved();
+		else
+			turn_idle();
 	}
 }
 

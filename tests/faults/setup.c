@@ -329,7 +329,7 @@ static bool accept_from_absent(const struct job_plan *plan, int steps, bool free
 	}
 	peer_gone(&peer, freeze);
 	for (uint64_t end = real_ns() + ACCEPT_MS * 1000000u; !link.recv && real_ns() < end;
-	     yield_at_times())
+	     turn_idle())
 		measured(&job, check_ok(driver_accept(net.driver, link.listener, &link.recv)));
 	if (!link.recv && !freeze)
 		serve_another(&net, &link, &other);

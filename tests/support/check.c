@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #define YIELD_NS 1000000u
+#define SPIN_NS  1000000u
+#define REST_NS  1000000u /* at most */
 #define PAUSE_NS 1000000000u
 #define POLL_MS  500 /* so that a wait for an event is not counted as a standstill */
 
@@ -76,6 +78,7 @@ static uint64_t patience_ns(void)
 
 struct deadline deadline_in(int ms, const char *what)
 {
+	turn_moved();
 	return (struct deadline){ patience_ns() + (uint64_t)ms * 1000000u * TEST_TIME_SCALE, what };
 }
 
@@ -102,8 +105,31 @@ void yield_at_times(void)
 	yielded_ns = clock_ns();
 }
 
+static _Thread_local uint64_t idle_since_ns; /* 0 = something has moved since the last turn */
+
+void turn_moved(void)
+{
+	idle_since_ns = 0;
+}
+
+void turn_idle(void)
+{
+	uint64_t now_ns = clock_ns(), idle_ns;
+	struct timespec rest = { 0 };
+
+	if (!idle_since_ns)
+		idle_since_ns = now_ns;
+	idle_ns = now_ns - idle_since_ns;
+	if (idle_ns < SPIN_NS) {
+		yield_at_times();
+		return;
+	}
+	rest.tv_nsec = (long)(idle_ns / 10 < REST_NS ? idle_ns / 10 : REST_NS);
+	nanosleep(&rest, NULL);
+}
+
 void deadline_turn(const struct deadline *deadline)
 {
 	check_that(!deadline_passed(deadline), "waited in vain for %s", deadline->what);
-	yield_at_times();
+	turn_idle();
 }

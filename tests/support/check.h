@@ -75,7 +75,13 @@ int deadline_left_ms(const struct deadline *deadline); /* time-out for poll in a
 /* Yields sometimes. (Not at each call: on a loaded machine a yield lasts until all others have run.) */
 void yield_at_times(void);
 
-/* One iteration of a polling loop: fails if the deadline has passed, else yields sometimes. */
+/* For loops that poll, as NCCL's progress thread does. After some time without progress each idle iteration ends with
+ * a sleep of a tenth of that time, which leaves the processors to other tests. */
+void turn_moved(void);
+void turn_idle(void);
+
+/* One iteration of a polling loop: fails if the deadline has passed, else an idle iteration of a wait that began when
+ * the deadline was set. */
 void deadline_turn(const struct deadline *deadline);
 
 #endif

@@ -179,6 +179,7 @@ bool flow_step(struct test_net *net, struct flow *flow)
 		if (!next->req)
 			break;
 		flow->posted++;
+		turn_moved();
 	}
 	if (!flow->error && flow->done < flow->posted) {
 		struct transfer *oldest = &flow->transfers[flow->done];
@@ -187,6 +188,7 @@ bool flow_step(struct test_net *net, struct flow *flow)
 			if (flow->finish)
 				flow->finish(flow, flow->done);
 			flow->done++;
+			turn_moved();
 		}
 	}
 	return flow->error || flow->done == flow->count;
