@@ -34,8 +34,7 @@ static void wait_for_tcp(struct test_net *net)
 
 	do {
 		before = fake_counts();
-		stream_run(net, NULL);
-		deadline_turn(&deadline);
+		stream_run_again(net, &deadline);
 	} while (stream_bytes_by_verbs(&before) > STREAM_MESSAGES * 4096);
 }
 
@@ -54,9 +53,8 @@ static void stays_on_tcp_until_it_is_mended(struct test_net *net, const char *wh
 	before = fake_counts();
 	said = lines();
 	do {
-		stream_run(net, NULL);
+		stream_run_again(net, &deadline);
 		after = fake_counts();
-		deadline_turn(&deadline);
 	} while (after.qps_made - before.qps_made < TRIES * QPS);
 	check_that(after.qps_made - before.qps_made <= (TRIES + 1) * QPS,
 		   "queue pairs are tried now and then only");

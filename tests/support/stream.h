@@ -14,7 +14,7 @@
 
 #define STREAM_MESSAGES 120
 #define STREAM_SIZES    5
-#define STREAM_LARGEST  (1u << 20)
+#define STREAM_LARGEST  (400u << 10)
 
 extern struct stream {
 	struct link link;
@@ -33,6 +33,9 @@ void stream_open(struct test_net *net);
 /* Sends all messages once more; `midway` (or NULL) is called after a third of them. */
 void stream_run(struct test_net *net, void (*midway)(void));
 void stream_close(struct test_net *net);
+
+/* For loops that run it until something else has happened: after a pause, as of a job between its collectives. */
+void stream_run_again(struct test_net *net, const struct deadline *deadline);
 
 /* Work requests posted since `before`: does the stream use queue pairs? */
 bool stream_by_verbs(const struct fake_verbs_counts *before);
