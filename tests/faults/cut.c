@@ -12,7 +12,7 @@
 #define CUTS     75 /* breaks of each side, unless a time is given */
 #define NAPS_MS  6000
 #define NAP_MS   2000 /* far below ANYNET_RECOVERY_TIMEOUT here */
-#define EVERY_US 20000
+#define EVERY_US 10000
 #define KIB      1024u
 
 /* Heartbeats are far apart: nothing here may depend on one. */
@@ -125,7 +125,7 @@ static void cut_many(const struct run *run)
 	duo_start(&duo, &plan);
 	atomic_store(&duo.shared->nap_ms[0], 30);
 	atomic_store(&duo.shared->nap_ms[1], 30);
-	hurt_both(run, &duo, 2, HURT_SHUT | HURT_SHUT_HALF | HURT_RESET, EVERY_US / 2, 4 * CUTS);
+	hurt_both(run, &duo, 2, HURT_SHUT | HURT_SHUT_HALF | HURT_RESET, EVERY_US, 4 * CUTS);
 	duo_finish(&duo, "6 streams");
 }
 
@@ -199,7 +199,7 @@ static void cut_napping(const struct run *run)
 	duo_start(&duo, &plan);
 	for (int side = 0; side < 2; side++)
 		atomic_store(&duo.shared->nap_ms[side], NAP_MS);
-	duo_hurt(&duo, 0, HURT_SHUT, EVERY_US * 5);
+	duo_hurt(&duo, 0, HURT_SHUT, EVERY_US * 10);
 	duo_run(&duo, run_ms(run, NAPS_MS));
 	for (int side = 0; side < 2; side++)
 		atomic_store(&duo.shared->nap_ms[side], 0);

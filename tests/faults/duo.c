@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "duo.h"
 #include "measure.h"
+#include "stream.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -20,7 +21,7 @@
 #define DRAIN_MS 60000
 #define CLOSE_MS 20000
 #define HURT_MS  60000
-#define TURN_NS  500000
+#define TURN_NS  1000000
 
 double ms_of(uint64_t ns)
 {
@@ -41,6 +42,7 @@ void duo_fork(struct duo *duo)
 {
 	pid_t parent = getpid();
 
+	stream_template();
 	for (int side = 0; side < 2; side++) {
 		fflush(NULL);
 		duo->pids[side] = fork();

@@ -14,16 +14,15 @@
 
 /* --- contents of message k --- */
 
-static const unsigned char *template_bytes(void)
-{
-	static unsigned char *bytes;
+static unsigned char *template;
 
-	if (!bytes) {
-		bytes = aligned_alloc(128, TEMPLATE_BYTES);
-		check(bytes);
-		pattern_fill(bytes, TEMPLATE_BYTES, 77);
-	}
-	return bytes;
+void stream_template(void)
+{
+	if (template)
+		return;
+	template = aligned_alloc(128, TEMPLATE_BYTES);
+	check(template);
+	pattern_fill(template, TEMPLATE_BYTES, 77);
 }
 
 static uint64_t mixed(const struct stream *stream, uint64_t message, uint64_t what)
@@ -51,7 +50,7 @@ static size_t size_of(const struct stream *stream, uint64_t message)
 
 static const unsigned char *content_of(const struct stream *stream, uint64_t message)
 {
-	return template_bytes() + mixed(stream, message, 2) % TEMPLATE_SHIFTS * 128;
+	return template + mixed(stream, message, 2) % TEMPLATE_SHIFTS * 128;
 }
 
 static unsigned tag_count(const struct stream *stream)
@@ -100,7 +99,7 @@ void stream_init(struct stream *stream, const struct job_plan *plan, struct shar
 	size_t bytes = plan->bytes == SIZES_MIX ? MESSAGE_MAX : plan->bytes;
 	for (unsigned i = 0; i < stream->buffer_count; i++)
 		buffer_alloc(&stream->buffers[i], bytes);
-	template_bytes();
+	stream_template();
 }
 
 static int failed(struct stream *stream, int result)

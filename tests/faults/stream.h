@@ -43,6 +43,9 @@ struct stream {
 void stream_init(struct stream *stream, const struct job_plan *plan, struct shared *shared,
 		 int side, unsigned index, struct driver_net *net);
 
+/* The bytes that contents of messages are taken from: made once, before both jobs are forked. */
+void stream_template(void);
+
 /* One step of connecting; 1 = connected, 0 = not yet, -1 = failed (state->error). */
 int stream_connect(struct stream *stream, void *ctx);
 
