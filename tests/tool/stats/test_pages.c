@@ -25,7 +25,7 @@ static void write_page(int dir, const char *name, uid_t uid)
 static void test_a_user_hides_no_other(void **state)
 {
 	enum {
-		MANY = 1500,
+		MANY = 1100,
 		OTHER = 4242
 	};
 	char where[] = "/tmp/anynet-pages-XXXXXX", name[64];

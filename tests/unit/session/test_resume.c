@@ -11,10 +11,12 @@
 
 #include <cmocka.h>
 
+#include "support/check.h"
 #include "unit/exchange.h"
 #include "unit/narrow.h"
 
 #define HEADER_BYTES sizeof(struct anynet_wire_frame)
+#define STEP         (TEST_SANITIZED ? 3 : 1) /* bytes between cuts */
 
 enum ending {
 	NOTICED, /* both sides read everything that was transferred */
@@ -30,7 +32,7 @@ struct cut {
 	uint64_t at; /* bytes of that direction that pass */
 	enum ending ending;
 	bool narrow;   /* the sender's socket takes no more */
-	unsigned lost; /* answers that do not reach the sender */
+	unsigned lost; /* most answers that do not reach the sender */
 };
 
 static struct exchange_record reference; /* the stream without a cut */
@@ -154,7 +156,7 @@ static void mend(const struct cut *cut, struct anynet_wire_hello *welcome)
 	narrow_socket(-1, 0);
 	carrier_noticed(&exchange.carrier, cut->stream);
 	carrier_hello(&exchange.carrier, cut->stream, welcome);
-	for (unsigned i = 0; i < cut->lost; i++) {
+	for (uint64_t i = 0, lost = cut->lost ? 1 + cut->at % cut->lost : 0; i < lost; i++) {
 		if (cut->ending == NOTICED) {
 			carrier_cut(&exchange.carrier, cut->stream);
 			assert_int_equal(comm_turn(exchange.carrier.pair.recv), 0);
@@ -228,9 +230,9 @@ static void cut_everywhere(const struct exchange_shape *shape, struct cut cut)
 	exchange_learn(shape, &reference);
 	bytes = cut.way == TO_RECEIVER ? reference.bytes : reference.bytes_back;
 	assert_true(bytes > 2 * HEADER_BYTES);
-	for (cut.at = 0; cut.at <= bytes; cut.at++) {
+	for (cut.at = 0; cut.at <= bytes; cut.at += STEP) {
 		if (in_turn)
-			cut.ending = cut.at % ENDINGS;
+			cut.ending = cut.at / STEP % ENDINGS;
 		run_and_check(shape, &cut);
 	}
 }
@@ -281,9 +283,8 @@ static void test_acks_and_cts_may_be_cut_at_any_byte(void **state)
 static void test_a_lost_welcome_changes_no_position(void **state)
 {
 	(void)state;
-	for (unsigned lost = 1; lost <= 2; lost++)
-		cut_everywhere(&(struct exchange_shape){ .streams = 1 },
-			       (struct cut){ .ending = IN_TURN, .lost = lost });
+	cut_everywhere(&(struct exchange_shape){ .streams = 1 },
+		       (struct cut){ .ending = IN_TURN, .lost = 2 });
 }
 
 static void test_one_of_two_streams_may_be_cut_anywhere(void **state)
@@ -298,8 +299,8 @@ static void test_one_of_two_streams_may_be_cut_anywhere(void **state)
 			struct cut cut = { .stream = stream, .at = stream };
 
 			exchange_learn(&shape, &reference);
-			for (; cut.at <= 1000; cut.at += 2) {
-				cut.ending = cut.at % ENDINGS;
+			for (; cut.at <= 1000; cut.at += 2 * STEP) {
+				cut.ending = cut.at / STEP % ENDINGS;
 				run(&shape, &cut, &welcome);
 				exchange_close();
 			}

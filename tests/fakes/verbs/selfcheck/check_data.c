@@ -10,7 +10,7 @@
 #define MIB   (1u << 20)
 #define SMALL 4000u
 #define LIST  8
-#define THERE (2u << 20) /* an offset */
+#define THERE (1u << 20) /* an offset */
 
 static void send_and_receive(void)
 {

@@ -129,7 +129,7 @@ static void a_limit_on_memory(void)
 {
 	struct ibv_mr *mr;
 
-	check(!rig.verbs.reg_mr(rig.a.pd, rig.a.memory, 4 << 20, 0));
+	check(!rig.verbs.reg_mr(rig.a.pd, rig.a.memory, END_BYTES, 0));
 	check_int(errno, ENOMEM);
 	mr = rig.verbs.reg_mr(rig.a.pd, rig.a.memory, 4096, 0);
 	check(mr);
@@ -246,7 +246,7 @@ const struct selfcheck scripts_checks[] = {
 	{ CHECK(routers_have_lids_of_their_own), .description = SUBNETS, .setting = CLOSED },
 	{ CHECK(versions_of_roce_do_not_mix), .description = TWO(""), .setting = OPEN },
 	{ CHECK(a_gid_that_changes), .description = TWO("") },
-	{ CHECK(a_limit_on_memory), .description = TWO("memlock 9000000"), .setting = OPEN },
+	{ CHECK(a_limit_on_memory), .description = TWO("memlock 5000000"), .setting = OPEN },
 	{ CHECK(leaks_are_seen), .description = TWO(""), .setting = OPEN },
 	{ CHECK(work_is_counted), .description = TWO("") },
 	{ CHECK(threads_open_and_close_at_once), .description = TWO(""), .setting = CLOSED },

@@ -17,7 +17,7 @@
 #include "transports/device/verbs.h"
 #include <support/check.h>
 
-#define END_BYTES ((size_t)4 << 20)
+#define END_BYTES ((size_t)2 << 20)
 #define CQ_SIZE   256
 #define WR_MAX    64
 

@@ -36,6 +36,15 @@ static struct anynet_mr from, to;
 static struct anynet_request *sends[MESSAGES], *recvs[MESSAGES];
 static uint8_t out[MESSAGES][BYTES_MAX], in[MESSAGES][BYTES_MAX + 1];
 
+static int fill(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < MESSAGES; i++)
+		for (size_t j = 0; j < BYTES_MAX; j++)
+			out[i][j] = (uint8_t)(1 + i * 37 + j * 7 + j / 251);
+	return 0;
+}
+
 static int setup(void **state)
 {
 	pair_setup_recovery(state);
@@ -69,8 +78,6 @@ static void start(const struct shape *shape)
 		struct anynet_mr *mr = &to;
 		const int tag = 0;
 
-		for (size_t j = 0; j < BYTES_MAX; j++)
-			out[i][j] = (uint8_t)(1 + (size_t)i * 37 + j * 7 + j / 251);
 		assert_int_equal(anynet_irecv(carrier.pair.recv, &(struct anynet_recv){ .n = 1, .data = &data, .bytes = &sizes[i], .tags = &tag, .mrs = &mr }, &recvs[i]),
 				 0);
 		assert_int_equal(anynet_isend(carrier.pair.send, &(struct anynet_send){ out[i], sizes[i], tag, &from, NULL }, &sends[i]),
@@ -87,7 +94,8 @@ static unsigned test_all(void)
 		if (sends[i] && pair_done(sends[i], NULL))
 			sends[i] = NULL;
 		if (recvs[i] && pair_done(recvs[i], NULL)) {
-			assert_memory_equal(in[i], out[i], sizes[i]);
+			if (memcmp(in[i], out[i], sizes[i]))
+				assert_memory_equal(in[i], out[i], sizes[i]); /* says where */
 			recvs[i] = NULL;
 		}
 		open += (unsigned)(sends[i] != NULL) + (unsigned)(recvs[i] != NULL);
@@ -270,5 +278,5 @@ int main(void)
 		T(test_what_has_been_read_waits_for_a_bounce_only),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, fill, NULL);
 }
