@@ -18,12 +18,12 @@ at_most() {
 at_most 200 README.md
 at_most 250 docs/architecture.md
 
-sources=$(find plugin transports -name '*.c' -exec basename {} \; | sort -u)
+sources=$(find plugin transports -name '*.c' | sed 's|.*/||' | sort -u)
 floors=$(sed -n '/^## Floors/,/^## Words/p' docs/architecture.md | grep -o '`[a-z0-9_]*\.c`' | tr -d '`' | sort -u)
-for name in $sources; do
-	echo "$floors" | grep -qx "$name" || { echo "docs/architecture.md does not name $name" && bad=1; }
+for name in $(echo "$sources" | grep -vxF "$floors"); do
+	echo "docs/architecture.md does not name $name" && bad=1
 done
-for name in $floors; do
-	echo "$sources" | grep -qx "$name" || { echo "docs/architecture.md names $name, which does not exist" && bad=1; }
+for name in $(echo "$floors" | grep -vxF "$sources"); do
+	echo "docs/architecture.md names $name, which does not exist" && bad=1
 done
 exit "$bad"

@@ -25,9 +25,9 @@ skip() {
 	exit 77
 }
 
-# pack KIND DIR: packages what is built (with Ninja as generator cpack does not run make's targets first)
+# pack KIND DIR [OPTION...]: packages what is built (with Ninja as generator cpack does not run make's targets first)
 pack() {
-	(cd "$build" && "$cpack" -G "$1" -B "$2" -D CPACK_CMAKE_GENERATOR=Ninja) >"$2.log" 2>&1 || {
+	(cd "$build" && "$cpack" -G "$1" -B "$2" -D CPACK_CMAKE_GENERATOR=Ninja "${@:3}") >"$2.log" 2>&1 || {
 		cat "$2.log"
 		fail "cpack -G $1"
 	}
@@ -92,7 +92,8 @@ list_rpm() {
 contents() {
 	local deb rpm name
 	command -v dpkg-deb >/dev/null || skip "no dpkg-deb"
-	pack DEB "$work/deb"
+	# Not compressed, which would take most of the time.
+	pack DEB "$work/deb" -D CPACK_DEBIAN_COMPRESSION_TYPE=none
 	check_floor
 	for deb in "$work"/deb/*.deb; do
 		name=$(dpkg-deb -f "$deb" Package)
@@ -109,7 +110,8 @@ contents() {
 	find "$work/anynet-nccl-net" -name libnccl-net.so | grep -v /usr/lib/anynet/ &&
 		fail "a file in the place of other vendors' plugins"
 	command -v rpmbuild >/dev/null || skip "no rpmbuild: the .deb is as it should be, an .rpm was not made"
-	pack RPM "$work/rpm"
+	echo '%_binary_payload w.ufdio' >"$work/.rpmmacros"
+	HOME=$work pack RPM "$work/rpm"
 	for deb in "$work"/deb/*.deb; do
 		name=$(dpkg-deb -f "$deb" Package)
 		rpm=$(echo "$work/rpm/$name"-[0-9]*.rpm)

@@ -11,9 +11,8 @@ fail() {
 
 # A tree with the libraries that plugins need, as far as names go.
 mkdir -p "$root/lib64" "$root/etc" "$root/opt/lib" "$root/sys/class"
-for library in "$plugin" "$fakes"/libfake_*.so; do
-	objdump -p "$library" | awk '$1 == "NEEDED" && $2 !~ /nccl/ { print $2 }'
-done | sort -u | while read -r name; do echo x >"$root/lib64/$name"; done
+objdump -p "$plugin" "$fakes"/libfake_*.so | awk '$1 == "NEEDED" && $2 !~ /nccl/ { print $2 }' | sort -u |
+	while read -r name; do echo x >"$root/lib64/$name"; done
 
 # plant FILE PATH: a copy of a file in the tree; write PATH TEXT...: a file with these lines
 plant() {
@@ -95,6 +94,6 @@ in_namespace() {
 nic() {
 	echo "ip link add $1 type veth peer name peer_$1; ip link set peer_$1 up
 		ip link set $1 up; ip addr add $2 dev $1
-		until ip -br link show $1 | grep ' UP ' >/dev/null; do :; done;"
+		until ip -br link show $1 | grep ' UP ' >/dev/null; do sleep 0.01; done;"
 }
 

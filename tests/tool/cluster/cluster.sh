@@ -47,7 +47,7 @@ make_hosts() {
 	done
 	for ns in "${hosts[@]}"; do
 		until ip -n "$ns" -br link show eth0 | grep ' UP ' >/dev/null; do
-			:
+			sleep 0.01
 		done
 	done
 }
@@ -61,6 +61,7 @@ plug() {
 	switch=$!
 	until grep -qs ready "$out/switch"; do
 		kill -0 "$switch" 2>/dev/null || skip "no switch: $(cat "$out/switch")"
+		sleep 0.01
 	done
 }
 
@@ -136,7 +137,7 @@ names() {
 nobody_left() {
 	for ns in "${hosts[@]}"; do
 		while [ -n "$(ip netns pids "$ns")" ]; do
-			:
+			sleep 0.01
 		done
 	done
 }

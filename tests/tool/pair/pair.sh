@@ -34,7 +34,7 @@ trap cleanup EXIT
 await_carriers() {
 	for ns in "$@"; do
 		until ip -n "$ns" -br link show eth0 | grep ' UP ' >/dev/null; do
-			:
+			sleep 0.01
 		done
 	done
 }
@@ -94,6 +94,7 @@ serve() {
 	server=$!
 	until port=$(grep -soP 'listening on .*port \K[0-9]+' "$out/served"); do
 		kill -0 "$server" 2>/dev/null || fail "the server did not start"
+		sleep 0.01
 	done
 }
 
@@ -110,6 +111,7 @@ pair() {
 until_served() {
 	until grep -qE -- "$1" "$out/served"; do
 		kill -0 "$server" 2>/dev/null || fail "the server has ended"
+		sleep 0.01
 	done
 }
 
@@ -313,7 +315,7 @@ vanish)
 	# A client that leaves in the middle of a frame, and one whose host goes with all its packets.
 	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\2\0\0\1\0{' >&3"
 	until_served '10.78.0.1 vanished'
-	ip netns exec "$a" "$tool" pair --seconds 3 --bytes 65536 "10.78.0.2:$port" >"$out/gone" 2>&1 &
+	ip netns exec "$a" "$tool" pair --seconds 1 --bytes 65536 "10.78.0.2:$port" >"$out/gone" 2>&1 &
 	gone=$!
 	until_served 'bandwidth test'
 	kill -KILL "$gone"
@@ -321,10 +323,11 @@ vanish)
 	pair 0 10.78.0.2
 	said 'ok: '
 	# And a server that goes while a client is there.
-	ip netns exec "$a" "$tool" pair --seconds 3 --bytes 65536 "10.78.0.2:$port" >"$out/said" 2>&1 &
+	ip netns exec "$a" "$tool" pair --seconds 2 --bytes 65536 "10.78.0.2:$port" >"$out/said" 2>&1 &
 	gone=$!
 	until [ "$(grep -c 'bandwidth test' "$out/served")" -ge 2 ]; do
 		kill -0 "$gone" 2>/dev/null || fail "the client has ended"
+		sleep 0.01
 	done
 	kill -KILL "$server"
 	wait "$gone"
@@ -371,6 +374,7 @@ unauthenticated)
 	wait "${silent[@]}"
 	until [ "$(grep -c 'sent nothing' "$out/served")" -ge $((said_nothing + 12)) ]; do
 		kill -0 "$server" 2>/dev/null || fail "the server has ended"
+		sleep 0.01
 	done
 	for _ in $(seq 40); do
 		ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; cat <&3" >"$out/silent" &
@@ -388,6 +392,7 @@ unauthenticated)
 		pair 2 10.78.0.2
 		until [ "$(grep -c '10.78.0.1 is not in ANYNET_ALLOW' "$out/served")" = $n ]; do
 			kill -0 "$server" 2>/dev/null || fail "the server has ended"
+			sleep 0.01
 		done
 	done
 	;;

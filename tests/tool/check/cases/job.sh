@@ -176,7 +176,7 @@ case_master() {
 	# shellcheck disable=SC2086
 	in_namespace "$here
 		$build/tests/tool/check/listener 192.0.2.1 >'$work/port' & listener=\$!
-		until [ -s '$work/port' ]; do kill -0 \$listener; done
+		until [ -s '$work/port' ]; do kill -0 \$listener; sleep 0.01; done
 		trap 'kill \$listener' EXIT
 		set -- MASTER_PORT=\$(cat '$work/port') \"\$@\"" $job MASTER_ADDR=192.0.2.1
 	finds port-taken warn "already" "address already in use" "ss -ltnp"

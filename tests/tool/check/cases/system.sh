@@ -15,7 +15,7 @@ case_system() {
 	in_namespace "ip link add docker0 type bridge; ip link add v type veth peer name w
 		ip link set v master docker0; ip link set v up; ip link set w up
 		ip link set docker0 up; ip addr add 172.17.0.1/16 dev docker0
-		until ip -br link show docker0 | grep ' UP ' >/dev/null; do :; done" \
+		until ip -br link show docker0 | grep ' UP ' >/dev/null; do sleep 0.01; done" \
 		$job MASTER_ADDR=172.17.0.9
 	finds no-way-out error docker0
 	# shellcheck disable=SC2086
