@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The settings, one row each; those of verbs devices and GPU memory are in config_rows_ib.h. */
+/* The settings, one row each; those of verbs devices and GPU memory are in config_rows_ib.def. */
 #include <nccl_net/config.h>
 
 #include <assert.h>
@@ -25,7 +25,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.parse = anynet_parse_transport,
 		.offset = offsetof(struct anynet_config, transport),
 	},
-#include "config_rows_ib.h"
+#include "config_rows_ib.def"
 	{
 		.name = "ANYNET_SOCKET_IFNAME",
 		.alias = "NCCL_SOCKET_IFNAME",

@@ -385,11 +385,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST_WITH(settings, name) cmocka_unit_test_setup_teardown(name, settings, teardown)
 #define TEST(name)                TEST_WITH(setup, name)
-		TEST(test_a_token_is_wanted),
-		TEST(test_another_version_is_told_to_who_has_the_token),
+		TEST(test_a_token_is_required),
+		TEST(test_another_version_is_reported_to_peers_with_the_token),
 		TEST(test_the_first_wrong_byte_ends_it),
-		TEST_WITH(setup_hurried, test_who_says_too_little_has_a_time),
-		TEST_WITH(setup_choosy, test_who_is_not_allowed_is_no_trouble),
+		TEST_WITH(setup_hurried, test_an_incomplete_hello_times_out),
+		TEST_WITH(setup_choosy, test_a_peer_that_is_not_allowed_does_no_harm),
 		TEST_WITH(setup_secret, test_hellos_said_again_take_no_place_of_others),
 		TEST_WITH(setup_secret, test_hellos_of_closed_comms_take_no_place_of_others),
 		TEST(test_the_port_is_shut_when_nobody_listens),

@@ -608,7 +608,7 @@ int main(void)
 		T(test_a_queue_pair_that_begins_anew_has_its_receives_once),
 		T(test_a_queue_pair_that_cannot_begin_anew_is_destroyed),
 		T(test_what_came_before_a_link_was_left_is_there),
-		T(test_a_link_is_left_when_its_receives_are_back_however_slowly),
+		T(test_a_queue_pair_is_left_when_its_receives_are_flushed),
 		T(test_nccls_traffic_class_is_the_wish_where_nothing_is_set),
 		T(test_where_packets_overtake_each_other_only_small_messages_are_one_request),
 		T(test_a_sender_posts_no_more_than_the_peer_has_slots),

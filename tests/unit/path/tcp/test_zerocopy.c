@@ -274,7 +274,7 @@ int main(void)
 		ZEROCOPY(test_the_queue_is_read_while_calls_are_not_over),
 		ZEROCOPY(test_notices_may_be_out_of_order),
 		ZEROCOPY(test_where_it_is_known_not_to_help_it_is_not_asked_for),
-		ZEROCOPY(test_on_means_on),
+		ZEROCOPY(test_on_forces_zerocopy),
 		ZEROCOPY(test_a_notice_is_not_the_end_of_the_stream),
 	};
 
