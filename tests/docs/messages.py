@@ -51,7 +51,7 @@ def main():
     arguments = parser.parse_args()
     lines = set()
     for directory in arguments.directories:
-        for path in directory.rglob("*.[ch]"):
+        for path in (*directory.rglob("*.[ch]"), *directory.rglob("config_*.def")):
             for kind, text in texts(path.read_text(encoding="utf-8")):
                 if WORDS.search(text) or (kind != "text" and re.search("[a-z]{2}", text)):
                     lines.add(f"{kind} {text}\n")
