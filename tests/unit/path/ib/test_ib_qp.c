@@ -228,7 +228,7 @@ static void test_a_queue_pair_that_cannot_begin_anew_is_destroyed(void **state)
 	assert_null(qp->ibv);
 }
 
-static void test_what_came_before_a_link_was_left_is_there(void **state)
+static void test_data_that_came_before_a_queue_pair_was_left_is_kept(void **state)
 {
 	const struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
 
@@ -607,7 +607,7 @@ int main(void)
 		T(test_an_end_that_cannot_be_is_refused),
 		T(test_a_queue_pair_that_begins_anew_has_its_receives_once),
 		T(test_a_queue_pair_that_cannot_begin_anew_is_destroyed),
-		T(test_what_came_before_a_link_was_left_is_there),
+		T(test_data_that_came_before_a_queue_pair_was_left_is_kept),
 		T(test_a_queue_pair_is_left_when_its_receives_are_flushed),
 		T(test_nccls_traffic_class_is_the_wish_where_nothing_is_set),
 		T(test_where_packets_overtake_each_other_only_small_messages_are_one_request),
