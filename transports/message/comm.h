@@ -32,7 +32,9 @@ struct comm_fault {
 /* First member of send_comm and recv_comm. The comm's lock protects everything that is not atomic. */
 struct anynet_comm {
 	bool is_send;
-	bool peer_closed; /* the peer has closed it or is gone, and no request was pending: the next one fails */
+	/* The peer has closed it or is gone, and no request was pending: the next one fails, but for a receive that
+	 * unexpected messages fill. */
+	bool peer_closed;
 	bool checksum;    /* frames carry checksums, because one side wants them */
 	bool spread;      /* send comm of an IB device: its streams use several pairs of ports */
 	/* IB device: no queue pairs, because the peer has none or memory cannot be registered */

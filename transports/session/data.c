@@ -97,7 +97,7 @@ static ANYNET_COLD int borrow_missing(struct anynet_comm *comm, const struct any
 			ret = comm_borrow_mr(comm, recv->data[i], recv->bytes[i], &mrs[i]);
 	}
 	if (!ret)
-		ret = check(comm);
+		ret = comm_state(comm);
 	for (; ret && i--;)
 		if (mrs[i] && mrs[i]->borrowed)
 			mr_return(mrs[i]);
@@ -108,7 +108,7 @@ static int irecv(struct anynet_comm *comm, const struct anynet_recv *recv, struc
 {
 	struct anynet_mr *mrs[ANYNET_RECVS_MAX];
 	struct anynet_recv registered;
-	int ret = check(comm);
+	int ret = comm_state(comm);
 
 	if (anynet_unlikely(ret))
 		return ret;
@@ -120,6 +120,11 @@ static int irecv(struct anynet_comm *comm, const struct anynet_recv *recv, struc
 		registered = *recv;
 		registered.mrs = mrs;
 		ret = recv_post(comm, &registered, req);
+	}
+	/* Unexpected messages may be left of a peer that has closed. They have filled the receive by now, or nothing will. */
+	if (anynet_unlikely(comm->peer_closed) && !ret && comm_pending(comm)) {
+		*req = NULL;
+		return comm_refuse(comm);
 	}
 	if (anynet_likely(!ret) || ret == -EAGAIN)
 		return 0;

@@ -57,6 +57,60 @@ static void test_a_bye_ends_an_idle_sender_without_an_error(void **state)
 	assert_false(drain_start(pair.send));
 }
 
+/* A sender has closed whose message of tag 1 the receiver has kept and acknowledged. */
+static void keep_one_and_end(void)
+{
+	struct anynet_wire_frame kept = frame_data(0, 1, ANYNET_FLAG_MULTI, 100),
+				 wanted = frame_data(1, 2, ANYNET_FLAG_MULTI, 100);
+	struct anynet_request *req;
+
+	pair_open_recv(&pair, 1);
+	req = pair_irecv(&pair, pair_in, 100, 2);
+	frame_put(pair.fds[0], &kept, pair_out + 1);
+	frame_put(pair.fds[0], &wanted, pair_out);
+	pair_finish(&req, 1, NULL);
+	put_bye(0);
+	for (int i = 0; i < 5; i++)
+		comm_turn(pair.recv);
+	assert_true(pair.recv->peer_closed);
+}
+
+/* So many receives of tag 1, as a group. */
+static void expect_refusal(int count)
+{
+	void *data[] = { pair_in, pair_in + 100 };
+	size_t bytes[] = { 100, 100 };
+	int tags[] = { 1, 1 };
+	struct anynet_recv recv = { .n = count, .data = data, .bytes = bytes, .tags = tags };
+	struct anynet_request *req;
+
+	assert_int_equal(anynet_irecv(pair.recv, &recv, &req), -ECONNRESET);
+	assert_null(req);
+	assert_int_equal(capture_count(CAPTURE_WARN, "the peer closed the connection"), 1);
+	capture_forget();
+}
+
+static void test_what_was_kept_is_received_after_bye(void **state)
+{
+	struct anynet_request *req;
+	int size;
+
+	(void)state;
+	keep_one_and_end();
+	req = pair_irecv(&pair, pair_in, 100, 1);
+	pair_finish(&req, 1, &size);
+	assert_int_equal(size, 100);
+	assert_memory_equal(pair_in, pair_out + 1, 100);
+	expect_refusal(1);
+}
+
+static void test_a_group_of_which_one_was_kept_is_refused(void **state)
+{
+	(void)state;
+	keep_one_and_end();
+	expect_refusal(2);
+}
+
 /* … and a receiver whose sender has sent it: it need not come back. */
 static void test_a_resume_after_bye_is_answered_gone(void **state)
 {
@@ -286,6 +340,8 @@ int main(void)
 #define TEST(name) \
 	cmocka_unit_test_prestate_setup_teardown(name, pair_setup_recovery, teardown, &pair)
 		TEST(test_a_bye_ends_an_idle_sender_without_an_error),
+		TEST(test_what_was_kept_is_received_after_bye),
+		TEST(test_a_group_of_which_one_was_kept_is_refused),
 		TEST(test_a_resume_after_bye_is_answered_gone),
 		TEST(test_an_end_without_bye_is_recovered),
 		TEST(test_a_bye_while_a_send_waits_is_an_error),
