@@ -73,6 +73,12 @@ void progress_end(struct anynet_stream *stream, uint64_t now)
 	}
 }
 
+void progress_look(struct anynet_stream *stream, uint64_t now)
+{
+	if (anynet_unlikely(stream->progress.vain) && stream->ops->moved(stream) == STREAM_MOVED)
+		begin_row(&stream->progress, now);
+}
+
 bool progress_is_over(struct anynet_stream *stream, uint64_t now)
 {
 	const struct stream_progress *progress = &stream->progress;

@@ -20,6 +20,9 @@ void progress_begin(struct anynet_stream *stream, struct stream_position from);
 /* Its connection ends. Call this before ops->sever. */
 void progress_end(struct anynet_stream *stream, uint64_t now_ms);
 
+/* Its connection stands. If that has moved something, the connections before it count no longer: it may stand for days. */
+void progress_look(struct anynet_stream *stream, uint64_t now_ms);
+
 /* Has nothing moved for ANYNET_RECOVERY_TIMEOUT, so that the comm must fail? */
 bool progress_is_over(struct anynet_stream *stream, uint64_t now_ms);
 

@@ -244,9 +244,13 @@ void watch_comm(struct anynet_comm *comm, uint64_t now)
 		heartbeat(comm, now);
 		warn_of_stall(comm, now);
 	}
-	for (unsigned i = 0; i < comm->stream_count && !comm_error(comm); i++)
-		if (stream_stands(comm->streams[i]) && (waits || !stream_works(comm->streams[i])))
+	for (unsigned i = 0; i < comm->stream_count && !comm_error(comm); i++) {
+		if (!stream_stands(comm->streams[i]))
+			continue;
+		progress_look(comm->streams[i], now);
+		if (waits || !stream_works(comm->streams[i]))
 			watch_stream(comm, comm->streams[i], now);
+	}
 	for (unsigned i = 0; i < comm->stream_count && !comm_error(comm) && recovery_wanted();
 	     i++) {
 		if (!comm->streams[i] || stream_stands(comm->streams[i]))

@@ -115,6 +115,26 @@ static void test_progress_begins_a_new_row(void **state)
 	assert_int_equal(stream.progress.vain, 2);
 }
 
+/* … also while it stands: the next break may come days later. */
+static void test_a_connection_that_moves_forgets_those_before(void **state)
+{
+	(void)state;
+	connection(5, 0, STREAM_STUCK, 0);
+	progress_begin(&stream, (struct stream_position){ 5, 0 });
+	stream.state = STREAM_UP;
+	moved = STREAM_STUCK;
+	progress_look(&stream, began + 100);
+	assert_int_equal(stream.progress.vain, 1);
+	moved = STREAM_MOVED;
+	progress_look(&stream, began + 200);
+	moved = STREAM_STUCK; /* what is sent next, long after */
+	progress_end(&stream, began + 10 * RECOVERY_MS);
+	stream.state = STREAM_DOWN;
+	assert_int_equal(stream.progress.vain, 1);
+	assert_false(progress_is_over(&stream, began + 11 * RECOVERY_MS - 1));
+	assert_true(progress_is_over(&stream, began + 11 * RECOVERY_MS));
+}
+
 static void test_idle_time_says_nothing(void **state)
 {
 	uint64_t since;
@@ -210,6 +230,7 @@ int main(void)
 		T(test_waiting_time_counts),
 		T(test_what_moves_now_is_not_over),
 		T(test_progress_begins_a_new_row),
+		T(test_a_connection_that_moves_forgets_those_before),
 		T(test_idle_time_says_nothing),
 		T(test_a_reconnect_at_the_same_position_is_delayed),
 		T(test_links_made_in_vain_follow_each_other_ever_more_slowly),

@@ -400,6 +400,23 @@ static void test_a_receiver_never_gives_a_stream_up_for_silence(void **state)
 	assert_string_equal((char *)signs.in, "first");
 }
 
+/* Earlier connections moved nothing; this one may stand for days. */
+static void test_a_stream_that_moves_is_not_stuck_any_more(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(0, 7, 0, 6);
+	struct anynet_request *req = signs_open_recv(1);
+	struct anynet_stream *stream = signs.pair.recv->streams[0];
+
+	(void)state;
+	stream->progress.vain = 3;
+	signs_look_after(0);
+	assert_int_equal(stream->progress.vain, 3);
+	frame_put(signs.pair.fds[0], &frame, "first");
+	pair_finish(&req, 1, NULL);
+	signs_look_after(0);
+	assert_int_equal(stream->progress.vain, 0);
+}
+
 static void fails_without_recovery(struct anynet_request *req)
 {
 	signs_lose(0);
@@ -443,6 +460,7 @@ int main(void)
 		TEST(test_after_the_peer_timeout_a_sender_gives_a_silent_stream_up),
 		TEST(test_a_stream_that_broke_or_ended_is_not_looked_at),
 		TEST(test_a_receiver_never_gives_a_stream_up_for_silence),
+		TEST(test_a_stream_that_moves_is_not_stuck_any_more),
 		TEST(test_without_recovery_silence_is_an_error_for_both),
 	};
 
