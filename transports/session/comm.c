@@ -149,17 +149,30 @@ int comm_add_stream(struct anynet_comm *comm, int fd, uint16_t index, uint32_t e
 	return 0;
 }
 
-const struct anynet_device *comm_device_at(const struct anynet_comm *comm, int fd)
+struct anynet_wire_pair comm_pair_at(const struct anynet_comm *comm, int fd)
 {
-	struct sockaddr_storage local = { 0 };
-	socklen_t bytes = sizeof(local);
+	const struct comm_paths *paths = &comm->session->paths;
+	struct sockaddr_storage local = { 0 }, peer = { 0 }, addr;
+	socklen_t bytes = sizeof(local), peer_bytes = sizeof(peer);
+	struct anynet_wire_pair pair = PAIRS_NONE;
 
 	getsockname(fd, (struct sockaddr *)&local, &bytes);
-	for (unsigned i = 0; i < comm->session->paths.own_count; i++)
-		if (socket_same_ip(&comm->session->paths.own[i]->addr, &local) &&
-		    comm->session->paths.own_addrs[i].port == socket_port(fd))
-			return comm->session->paths.own[i];
-	return NULL;
+	getpeername(fd, (struct sockaddr *)&peer, &peer_bytes);
+	for (uint8_t i = paths->own_count; i--;)
+		if (socket_same_ip(&paths->own[i]->addr, &local) &&
+		    paths->own_addrs[i].port == socket_port(fd))
+			pair.from = i;
+	for (uint8_t i = paths->peer_count; i--;)
+		if (socket_from_wire(&paths->peer[i], 0, &addr) && socket_same_ip(&addr, &peer))
+			pair.to = i;
+	return pair;
+}
+
+const struct anynet_device *comm_device_at(const struct anynet_comm *comm, int fd)
+{
+	struct anynet_wire_pair pair = comm_pair_at(comm, fd);
+
+	return pair.from == UINT8_MAX ? NULL : comm->session->paths.own[pair.from];
 }
 
 void comm_enter(struct anynet_comm *comm)

@@ -109,6 +109,9 @@ void comm_sever(struct anynet_comm *comm, struct anynet_stream *stream, int err)
 void comm_end_stream(struct anynet_comm *comm, struct anynet_stream *stream);
 bool comm_has_streams(const struct anynet_comm *comm);
 
+/* The NICs that the accepted connection `fd` joins, in the comm's paths; UINT8_MAX: none of those. */
+struct anynet_wire_pair comm_pair_at(const struct anynet_comm *comm, int fd);
+
 /* The NIC of this side at which the accepted connection `fd` arrived; NULL = none of the comm's. */
 const struct anynet_device *comm_device_at(const struct anynet_comm *comm, int fd);
 

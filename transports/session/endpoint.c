@@ -267,8 +267,7 @@ static int admit_stream(struct endpoint *endpoint, const struct anynet_wire_hell
 		return refuse(answer, ANYNET_STATUS_STALE, -ESTALE, "no such path is expected");
 	if (hello->qp.kind && !comm->tcp_only)
 		qp = ib_qp_accept(comm_device_at(comm, fd), hello, answer);
-	if (comm_add_stream(comm, fd, hello->stream, hello->epoch,
-			    (struct anynet_wire_pair){ UINT8_MAX, UINT8_MAX }, qp)) {
+	if (comm_add_stream(comm, fd, hello->stream, hello->epoch, comm_pair_at(comm, fd), qp)) {
 		ib_qp_retire(qp);
 		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
 	}

@@ -11,14 +11,16 @@ struct list {
 	unsigned count;
 };
 
+bool pairs_can_dial(const struct comm_paths *paths, struct anynet_wire_pair pair)
+{
+	return pair.from < paths->own_count && pair.to < paths->peer_count &&
+	       paths->own_addrs[pair.from].family == paths->peer[pair.to].family &&
+	       paths->peer[pair.to].port;
+}
+
 static void add(struct list *list, struct anynet_wire_pair pair)
 {
-	const struct comm_paths *paths = list->paths;
-
-	if (list->count == PAIRS_MAX || pair.from >= paths->own_count ||
-	    pair.to >= paths->peer_count ||
-	    paths->own_addrs[pair.from].family != paths->peer[pair.to].family ||
-	    !paths->peer[pair.to].port)
+	if (list->count == PAIRS_MAX || !pairs_can_dial(list->paths, pair))
 		return;
 	for (unsigned i = 0; i < list->count; i++)
 		if (pairs_equal(list->pairs[i], pair))
@@ -103,10 +105,12 @@ unsigned pairs_list(const struct anynet_comm *comm, const struct anynet_stream *
 		avoid = stream->pair;
 	if (stream && !is_lost(&list, stream->home.from))
 		add_but(&list, stream->home, avoid);
-	for (unsigned i = 0; stream && i < comm->stream_count; i++) {
+	for (unsigned i = 0; i < comm->stream_count; i++) {
 		const struct anynet_stream *other = comm->streams[i];
 
-		if (other != stream && stream_works(other))
+		if (!stream && other)
+			add(&list, other->home);
+		else if (other != stream && stream_works(other))
 			add_but(&list, other->pair, avoid);
 	}
 	add_all(&list, false, avoid);

@@ -14,7 +14,10 @@ enum pairs_order {
 	PAIRS_HOME, /* the stream works: only pairs that are better for it and may be usable now */
 };
 
-/* Fill `pairs`, best first. `stream` NULL: for a PROBE, which prefers none. Returns the count. */
+/* Does this side have the first NIC, and the peer listen on the second one, with addresses of one family? */
+bool pairs_can_dial(const struct comm_paths *paths, struct anynet_wire_pair pair);
+
+/* Fill `pairs`, best first. `stream` NULL: for a PROBE, to which those of all streams are equal. Returns the count. */
 unsigned pairs_list(const struct anynet_comm *comm, const struct anynet_stream *stream,
 		    enum pairs_order order, struct anynet_wire_pair pairs[PAIRS_MAX]);
 

@@ -103,18 +103,20 @@ void recovery_hurry(struct anynet_comm *comm)
 	}
 }
 
-/* Did the latest dial of this pair get no answer at all? Then a refusal on another pair may be a firewall's. */
-static bool is_silent(const struct recovery *recovery, struct anynet_wire_pair pair)
+/* May somebody listen there still? Not if the latest dial was refused; any other error, also one of this host, says
+ * nothing about the peer's process. */
+static bool may_listen(const struct anynet_comm *comm, struct anynet_wire_pair pair)
 {
+	const struct recovery *recovery = comm->session->recovery;
+
 	for (unsigned i = 0; i < recovery->attempt_count; i++)
 		if (pairs_equal(recovery->attempts[i].pair, pair))
-			return recovery->attempts[i].err == -ETIMEDOUT ||
-			       recovery->attempts[i].err == -EHOSTUNREACH;
-	return false;
+			return recovery->attempts[i].err != -ECONNREFUSED;
+	return pairs_can_dial(&comm->session->paths, pair); /* not dialled yet */
 }
 
-/* Is the peer's process gone? Dials must have been refused for GONE_MS, and no stream's own pair may be silent: it
- * would refuse, too. */
+/* Is the peer's process gone? Dials must have been refused for GONE_MS, and among them each stream's own pair. Other
+ * pairs alone may be refused by a firewall, or lead to another host. */
 static bool peer_is_gone(const struct anynet_comm *comm, uint64_t now)
 {
 	const struct recovery *recovery = comm->session->recovery;
@@ -122,7 +124,7 @@ static bool peer_is_gone(const struct anynet_comm *comm, uint64_t now)
 	if (!recovery->refused_ms || recovery->refusals < GONE_REFUSALS || now - recovery->refused_ms < GONE_MS)
 		return false;
 	for (unsigned i = 0; i < comm->stream_count; i++)
-		if (comm->streams[i] && is_silent(recovery, comm->streams[i]->home))
+		if (comm->streams[i] && may_listen(comm, comm->streams[i]->home))
 			return false;
 	return true;
 }

@@ -22,6 +22,7 @@
 #include "transports/base/socket.h"
 #include "transports/session/connect.h"
 #include "transports/session/listen_internal.h"
+#include "transports/session/pairs.h"
 #include "transports/session/registry.h"
 #include "transports/wire/secret.h"
 #include "unit/environment.h"
@@ -307,6 +308,8 @@ static void test_a_later_try_takes_the_place_of_the_first(void **state)
 	stands(1);
 	assert_int_equal(say_stream(1, 0), ANYNET_STATUS_OK);
 	make_ready(1);
+	for (int i = 0; i < 2; i++)
+		assert_true(pairs_equal(test.comm->streams[i]->home, (struct anynet_wire_pair){ 0, 0 }));
 }
 
 static void test_another_comm_has_no_place_beside_the_first(void **state)

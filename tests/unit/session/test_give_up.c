@@ -18,8 +18,10 @@
 
 #include "support/capture.h"
 #include "transports/base/socket.h"
+#include "transports/device/carrier.h"
 #include "transports/message/recv_internal.h"
 #include "transports/session/recovery.h"
+#include "transports/session/redial.h"
 #include "unit/carrier.h"
 
 #define PORT     4711 /* addresses of the peer to which nothing is sent */
@@ -39,7 +41,9 @@ static struct {
 	struct pair pair;
 	struct anynet_comm *comm;
 	enum network network;
-	uint16_t lost_port; /* address to which no packet gets through; 0 = none */
+	uint16_t lost_port; /* to which no connection is made; 0 = none */
+	int lost_errno;     /* why not; 0 = no packet gets through */
+	uint16_t silent_from; /* from this port on connections do not come to stand; 0 = none */
 	uint64_t start, now;
 	unsigned dials;
 	uint64_t dialled_ms, longest_pause_ms;
@@ -65,23 +69,27 @@ int clock_gettime(clockid_t clock, struct timespec *time)
 int connect(int fd, __CONST_SOCKADDR_ARG addr, socklen_t bytes)
 {
 	struct sockaddr_in to;
+	uint16_t port;
+	bool silent;
 	int ends[2];
 
 	memcpy(&to, addr.__sockaddr__, anynet_min((size_t)bytes, sizeof(to)));
 	if (test.dials++ && test.now - test.dialled_ms > test.longest_pause_ms)
 		test.longest_pause_ms = test.now - test.dialled_ms;
 	test.dialled_ms = test.now;
-	if (test.network < ANSWERED || ntohs(to.sin_port) == test.lost_port) {
-		errno = test.network == REFUSES && ntohs(to.sin_port) != test.lost_port
-				? ECONNREFUSED
-				: EHOSTUNREACH;
+	port = ntohs(to.sin_port);
+	silent = test.network == SILENT || (test.silent_from && port >= test.silent_from);
+	if ((test.network < ANSWERED && !silent) || port == test.lost_port) {
+		errno = test.network == REFUSES ? ECONNREFUSED : EHOSTUNREACH;
+		if (port == test.lost_port)
+			errno = test.lost_errno ? test.lost_errno : EHOSTUNREACH;
 		return -1;
 	}
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends),
 			 0);
 	assert_int_equal(dup2(ends[0], fd), fd);
 	close(ends[0]);
-	if (test.network == SILENT) {
+	if (silent) {
 		while (send(fd, &test, sizeof(test), MSG_DONTWAIT) > 0)
 			;
 		hang_up();
@@ -143,11 +151,16 @@ static struct anynet_request *open_send(void)
 	return open_send_over(1);
 }
 
+static void open_recv_over(unsigned paths)
+{
+	pair_open_recv(&test.pair, paths);
+	test.comm = test.pair.recv;
+	know_paths(paths);
+}
+
 static void open_recv(void)
 {
-	pair_open_recv(&test.pair, 1);
-	test.comm = test.pair.recv;
-	know_paths(1);
+	open_recv_over(1);
 }
 
 static void cut(void)
@@ -235,16 +248,49 @@ static void test_a_peer_that_nobody_listens_for_is_gone(void **state)
 	warned_of("the peer process is gone");
 }
 
-/* A firewall rejects on one path, and the other one is silent: the process may live. */
+/* A firewall rejects on one path, and the other one is silent, or this host has lost its address there: the process may
+ * live. */
 static void test_a_refusal_on_one_path_is_not_the_end_while_another_is_silent(void **state)
 {
+	static const int errnos[] = { EHOSTUNREACH, ETIMEDOUT, EADDRNOTAVAIL, ENETUNREACH, ENETDOWN };
+
 	(void)state;
-	open_send_over(2);
 	test.lost_port = PORT + 1;
+	for (size_t i = 0; i < ARRAY_SIZE(errnos) * 2; i++) {
+		test.lost_errno = errnos[i / 2];
+		if (i % 2) {
+			open_send_over(2);
+		} else {
+			open_recv_over(2);
+			pair_irecv(&test.pair, pair_in, sizeof(pair_in), 0);
+		}
+		cut();
+		assert_int_equal(pass(2 * RECOVERY_MS), RECOVERY_MS);
+		assert_int_equal(comm_error(test.comm), -ETIMEDOUT);
+		warned_of("did not come back within ANYNET_RECOVERY_TIMEOUT");
+		pair_close(&test.pair);
+	}
+}
+
+/* … nor before the stream's own pair has been tried. It comes last, because its NIC has lost its link. */
+static void test_refusals_elsewhere_are_not_the_end(void **state)
+{
+	struct comm_paths *paths;
+
+	(void)state;
+	open_send();
+	paths = &test.comm->session->paths;
+	paths->peer_count = ANYNET_HELLO_ADDRS;
+	for (uint16_t i = 0; i < ANYNET_HELLO_ADDRS; i++)
+		assert_true(socket_to_wire(&local_dev.addr, PORT + i, 0, &paths->peer[i]));
+	test.comm->streams[0]->home.to = ANYNET_HELLO_ADDRS - 1;
+	test.comm->session->rtt_us = 50000;
+	test.silent_from = PORT + 2;
+	carrier_set_port(&local_dev, true);
 	cut();
-	assert_int_equal(pass(2 * RECOVERY_MS), RECOVERY_MS);
-	assert_int_equal(comm_error(test.comm), -ETIMEDOUT);
-	warned_of("did not come back within ANYNET_RECOVERY_TIMEOUT");
+	assert_int_equal(pass(2 * GONE_MS), 2 * GONE_MS);
+	assert_int_equal(test.comm->session->recovery->refusals, 2);
+	carrier_set_port(&local_dev, false);
 }
 
 /* A peer was there meanwhile, although it sent nothing. */
@@ -724,6 +770,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_a_peer_that_nobody_listens_for_is_gone),
 		TEST(test_a_refusal_on_one_path_is_not_the_end_while_another_is_silent),
+		TEST(test_refusals_elsewhere_are_not_the_end),
 		TEST(test_it_is_not_with_an_answer_in_between),
 		TEST(test_a_stream_that_does_not_recover_fails_in_time),
 		TEST(test_it_is_dialled_again_and_again),

@@ -86,6 +86,19 @@ static void test_where_another_stream_works_is_tried_early(void **state)
 	check(PAIRS_OWN_FIRST, "0>0 1>1 0>1 1>0");
 }
 
+/* Also those of a PROBE, which belongs to no stream. */
+static void test_a_probe_goes_where_streams_were_first(void **state)
+{
+	struct anynet_wire_pair pairs[PAIRS_MAX];
+
+	(void)state;
+	broken.home = pair(1, 0);
+	other.home = PAIRS_NONE; /* not known */
+	assert_int_equal(pairs_list(&comm, NULL, PAIRS_OWN_FIRST, pairs), 4);
+	assert_true(pairs_equal(pairs[0], pair(1, 0)));
+	assert_true(pairs_equal(pairs[1], pair(0, 0)));
+}
+
 static void test_nics_without_carrier_come_last(void **state)
 {
 	(void)state;
@@ -143,6 +156,7 @@ int main(void)
 		TEST(test_its_own_pair_comes_first_then_those_side_by_side),
 		TEST(test_the_pair_that_is_left_comes_last),
 		TEST(test_where_another_stream_works_is_tried_early),
+		TEST(test_a_probe_goes_where_streams_were_first),
 		TEST(test_nics_without_carrier_come_last),
 		TEST(test_ipv4_and_ipv6_are_no_pair),
 		TEST(test_a_peer_that_does_not_listen_there_is_left_out),
