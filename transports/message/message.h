@@ -78,8 +78,8 @@ bool send_owes(const struct anynet_comm *comm);
 /* Receive comm: queue the ACKs and CTS last sent on stream `index` once more, because the sender may not have them. */
 void recv_tell_again(struct anynet_comm *comm, unsigned index);
 
-/* Receive comm: was an ACK or CTS sent on stream `index` that the sender may not have? */
-bool recv_told_on(const struct anynet_comm *comm, unsigned index);
+/* Receive comm, stream `index` has no connection: may the sender lack an ACK or CTS that is due, or was sent on it? */
+bool recv_owes(const struct anynet_comm *comm, unsigned index);
 
 /* Receive comm: queue SUSPECT for stream `index`, to be sent on another stream; or cancel it. */
 void recv_suspect(struct anynet_comm *comm, unsigned index, bool suspect);

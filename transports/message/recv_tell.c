@@ -128,14 +128,14 @@ void recv_tell_again(struct anynet_comm *base, unsigned index)
 	}
 }
 
-bool recv_told_on(const struct anynet_comm *base, unsigned index)
+bool recv_owes(const struct anynet_comm *base, unsigned index)
 {
 	const struct recv_comm *comm = (const struct recv_comm *)base;
-	bool told = false;
+	bool owes = comm->owed.complete;
 
 	for (unsigned slot = 0; slot < ANYNET_SENDS; slot++)
-		told |= comm->msgs[slot].told_on == TOLD_ON(index);
-	return told;
+		owes |= comm->msgs[slot].told_on == TOLD_ON(index);
+	return owes;
 }
 
 static size_t make_ack_again(struct recv_comm *comm, struct recv_msg *msg, unsigned stream,

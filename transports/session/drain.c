@@ -14,7 +14,10 @@
 /* A stream without a connection: may something sent on it still be missing at the peer? */
 static bool owes(const struct anynet_comm *comm, const struct anynet_stream *stream)
 {
-	return comm->is_send ? !send_confirmed(comm) : recv_told_on(comm, stream->index);
+	if (comm->is_send)
+		return !send_confirmed(comm);
+	/* What has come by a queue pair needs no ACK: the answer to RESUME may be the first that the sender hears of it. */
+	return recv_owes(comm, stream->index) || (comm_is_ib(comm) && ib_stream_had_qp(stream));
 }
 
 static bool must_drain(struct anynet_comm *comm)

@@ -336,6 +336,31 @@ static void test_a_receiver_stays_to_tell_a_lost_ack_again(void **state)
 	}
 }
 
+/* The stream broke right behind the message, before anybody could tell that it has come. */
+static void test_a_receiver_stays_for_an_ack_that_was_never_sent(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(0, 0, ANYNET_FLAG_ACK, 8), word;
+	struct anynet_request *req;
+
+	(void)state;
+	pair_open_recv(&pair, 1);
+	req = pair_irecv(&pair, pair_in, 8, 0);
+	frame_put(pair.fds[0], &frame, pair_out);
+	pair_hang_up(&pair, 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(comm_turn(pair.recv), 0); /* as an I/O thread does */
+	assert_int_equal(pair.recv->streams[0]->fd, -1);
+	assert_true(pair_done(req, NULL));
+	assert_true(drain_start(pair.recv));
+	assert_false(is_over(pair.recv));
+	resume_recv_ok(&pair, 0, NULL);
+	assert_false(is_over(pair.recv));
+	word = take_word(0);
+	assert_int_equal(word.type, ANYNET_FRAME_ACK);
+	assert_int_equal(take_word(0).type, ANYNET_FRAME_BYE);
+	assert_true(is_over(pair.recv));
+}
+
 static void test_a_receiver_that_has_told_nothing_does_not_wait_for_its_stream(void **state)
 {
 	(void)state;
@@ -389,6 +414,7 @@ int main(void)
 		TEST(test_a_sender_that_has_said_resume_stays_until_it_is_answered),
 		TEST(test_a_receiver_says_bye_and_stays_until_that_is_read),
 		TEST(test_a_receiver_stays_to_tell_a_lost_ack_again),
+		TEST(test_a_receiver_stays_for_an_ack_that_was_never_sent),
 		TEST(test_a_receiver_that_has_told_nothing_does_not_wait_for_its_stream),
 		TEST(test_data_after_close_is_discarded_in_any_pieces),
 	};

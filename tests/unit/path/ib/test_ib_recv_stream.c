@@ -181,6 +181,26 @@ static void test_what_a_queue_pair_had_brought_when_it_broke_counts(void **state
 	position(3);
 }
 
+/* The adapter's acknowledgement may be lost with it. Then only the answer to RESUME says that the message has come. */
+static void test_a_closed_receiver_stays_for_a_queue_pair_that_broke(void **state)
+{
+	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+	struct anynet_request *req;
+
+	(void)state;
+	local_cfg.recovery_timeout_ms = 60000;
+	open_recv(1);
+	ib_bring(ib_qp_of(pair.recv, 0), &ping, NULL, 0);
+	req = pair_irecv(&pair, pair_in, 100, 0);
+	bring(0, 0, 100);
+	pair_finish(&req, 1, NULL);
+	comm_enter(pair.recv);
+	comm_sever(pair.recv, pair.recv->streams[0], 0);
+	assert_true(drain_start(pair.recv));
+	assert_false(drain_over(pair.recv));
+	comm_leave(pair.recv);
+}
+
 /* The sender has given the queue pair up, and has read nothing that arrived over it. */
 static void test_what_was_told_by_a_queue_pair_that_is_given_up_is_told_again(void **state)
 {
@@ -498,6 +518,7 @@ int main(void)
 		T(test_a_receive_is_cleared_again_though_later_ones_are_over),
 		T(test_the_tcp_connection_counts_until_the_queue_pair_is_proven),
 		T(test_what_a_queue_pair_had_brought_when_it_broke_counts),
+		T(test_a_closed_receiver_stays_for_a_queue_pair_that_broke),
 		T(test_what_was_told_by_a_queue_pair_that_is_given_up_is_told_again),
 		T(test_a_link_waits_for_the_resume_that_names_it),
 		T(test_a_resume_that_names_another_link_goes_by_tcp),
