@@ -33,8 +33,8 @@ struct comm_fault {
 struct anynet_comm {
 	bool is_send;
 	/* The peer has closed it or is gone, and no request was pending: the next one fails, but for a receive that
-	 * unexpected messages fill. */
-	bool peer_closed;
+	 * unexpected messages fill. Atomic: a PROBE is answered without the lock. */
+	_Atomic bool peer_closed;
 	bool checksum;    /* frames carry checksums, because one side wants them */
 	bool spread;      /* send comm of an IB device: its streams use several pairs of ports */
 	/* IB device: no queue pairs, because the peer has none or memory cannot be registered */

@@ -293,9 +293,11 @@ static void match_send_comm(struct anynet_comm *comm, void *arg)
 {
 	struct wanted *wanted = arg;
 
-	if (!comm->is_send || comm_error(comm) || comm->session->paths.comm_id != wanted->hello->comm_id ||
+	if (!comm->is_send || comm->session->paths.comm_id != wanted->hello->comm_id ||
 	    !token_equal(comm->session->paths.token, wanted->hello->token))
 		return;
+	if (comm_error(comm) || comm->peer_closed)
+		return; /* it does not dial any more */
 	wanted->found = true;
 	/* No stream works at the receiver, and this side may not know that yet. */
 	atomic_store(&comm->session->probed, true);

@@ -439,6 +439,9 @@ static void test_a_probe_finds_a_comm_by_number_and_token(void **state)
 	assert_false(send->session->probed);
 	assert_int_equal(say(probe), ANYNET_STATUS_OK);
 	assert_true(send->session->probed && send->attention); /* it checks its streams */
+	send->peer_closed = true; /* lost while it was idle */
+	assert_int_equal(say(probe), ANYNET_STATUS_GONE);
+	send->peer_closed = false;
 	send->error = -ETIMEDOUT;
 	assert_int_equal(say(probe), ANYNET_STATUS_GONE);
 	registry_remove(send);
