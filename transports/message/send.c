@@ -214,10 +214,11 @@ static bool must_wait(const struct send_comm *comm, const struct send_msg *msg)
 	return comm->waiting.head != comm->waiting.tail || !send_cleared(comm, msg);
 }
 
-/* Several tags: must the message be announced by an RTS? A small one only if a queue pair would need a CTS for it. */
+/* Several tags: must the message be announced by an RTS? A small one only if a queue pair would need a CTS for it, which
+ * an empty one never does. */
 static bool must_ask(const struct send_comm *comm, const struct send_msg *msg)
 {
-	if (!comm->tags.multi)
+	if (!comm->tags.multi || (comm_is_ib(&comm->base) && !msg->bytes))
 		return false;
 	return !msg->record || (comm_is_ib(&comm->base) && !send_cleared(comm, msg));
 }
@@ -296,13 +297,29 @@ static bool can_gather(const struct send_comm *comm)
 	return true;
 }
 
-/* Queue pairs send small messages from the ring only, and others from registered memory. 0, or -errno as for
- * send_post. */
-static int check_for_qp(const struct send_comm *comm, size_t bytes, const struct anynet_mr *mr)
+/* Must a small message be copied from GPU memory first? */
+static bool must_fetch(const struct send_comm *comm, const struct anynet_send *send)
 {
-	if (bytes > comm->limits.eager)
-		return mr ? 0 : -EADDRNOTAVAIL;
-	return replay_has_room(&comm->ring, copy_bytes(comm, bytes)) ? 0 : -EAGAIN;
+	return anynet_unlikely(send->mr && send->mr->gpu && send->bytes && send->bytes <= comm->limits.eager) &&
+	       !can_gather(comm);
+}
+
+/* Queue pairs send small messages from the ring, and others from registered memory. If the ring is full and there are
+ * several tags, what fills it may wait for receives of other tags: a small message then goes like a large one. 0, or
+ * -errno as for send_post. */
+static int check_for_qp(const struct send_comm *comm, const struct anynet_send *send)
+{
+	const struct send_tags *tags = &comm->tags;
+
+	if (send->bytes <= comm->limits.eager) {
+		if (anynet_likely(replay_has_room(&comm->ring, copy_bytes(comm, send->bytes))))
+			return 0;
+		if (!tags->multi && (!tags->known || (uint32_t)send->tag == tags->first))
+			return -EAGAIN;
+		if (must_fetch(comm, send))
+			return -EAGAIN;
+	}
+	return send->mr || !send->bytes ? 0 : -EADDRNOTAVAIL;
 }
 
 /* The caller has checked that one is free. */
@@ -332,11 +349,10 @@ int send_post(struct anynet_comm *base, const struct anynet_send *send, struct a
 	if (anynet_unlikely(comm->free_head == SLOT_NONE && comm->fresh == ANYNET_SENDS))
 		return -EAGAIN;
 	if (comm_is_ib(base)) {
-		ret = check_for_qp(comm, bytes, mr);
+		ret = check_for_qp(comm, send);
 		if (anynet_unlikely(ret))
 			return ret;
-		if (anynet_unlikely(mr && mr->gpu && bytes && bytes <= comm->limits.eager) &&
-		    !can_gather(comm) && (ret = fetch_small(comm, &data, bytes, &mr)))
+		if (must_fetch(comm, send) && (ret = fetch_small(comm, &data, bytes, &mr)))
 			return ret;
 	}
 	msg = take_slot(comm);

@@ -254,6 +254,61 @@ static void test_a_small_message_that_does_not_fit_waits(void **state)
 	send_messages(1, fits);
 }
 
+static struct anynet_request *send_tag(int tag, size_t bytes)
+{
+	struct anynet_request *req;
+
+	assert_int_equal(anynet_isend(comm, &(struct anynet_send){ data, bytes, tag, bytes ? &mr : NULL, NULL }, &req), 0);
+	return req;
+}
+
+/* The receives are in GPU memory: small messages ask where they may go, and keep their room until they may. */
+static void nothing_may_go(void)
+{
+	for (int i = 0; i < STREAMS; i++) {
+		takers[i].stream.qp = NULL;
+		takers[i].may_write = false;
+	}
+}
+
+/* One message more of the first tag would have to wait for room; one of another tag does not, and goes from its own
+ * memory. */
+static void test_a_full_ring_holds_up_no_other_tag(void **state)
+{
+	struct anynet_wire_frame cts = { .type = ANYNET_FRAME_CTS };
+	struct stream_frame frame;
+	uint32_t seq = 0;
+
+	(void)state;
+	nothing_may_go();
+	takers[1].full = takers[2].full = true;
+	for (; send_tag(0, SMALL); seq++)
+		assert_true(seq < ANYNET_SENDS);
+	assert_true(seq < ANYNET_SENDS);
+	assert_int_equal(takers[0].frames, 0); /* with one tag they wait for a CTS in the ring */
+	assert_non_null(send_tag(1, SMALL));
+	assert_int_equal(comm_transmit(comm), 0);
+	assert_int_equal(takers[0].last.type, ANYNET_FRAME_RTS);
+	assert_int_equal(takers[0].last.seq, seq);
+	cts.slot = takers[0].last.slot;
+	cts.seq = seq;
+	cts.tag = 1;
+	assert_int_equal(send_control(to_send(comm), comm->streams[0], &cts, NULL), 0);
+	assert_int_equal(comm_transmit(comm), 0);
+	assert_int_equal(takers[0].last.type, ANYNET_FRAME_DATA);
+	assert_int_equal(takers[0].last.seq, seq);
+	send_frame(to_send(comm), &takers[0].last, &frame);
+	assert_ptr_equal(frame.payload, data);
+	assert_false(frame.framed);
+	/* … and an empty one needs no place. */
+	assert_non_null(send_tag(1, 0));
+	assert_int_equal(comm_transmit(comm), 0);
+	assert_int_equal(takers[0].last.type, ANYNET_FRAME_DATA);
+	assert_int_equal(takers[0].last.seq, seq + 1);
+	/* Now the first tag is one of several. */
+	assert_non_null(send_tag(0, SMALL));
+}
+
 /* A message that is completely on a path, and its frame there. */
 static struct anynet_request *send_one(struct frame_id *id)
 {
@@ -346,6 +401,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_stream_without_room_delays_no_other, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_a_small_message_that_does_not_fit_waits, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_a_full_ring_holds_up_no_other_tag, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_many_frames_are_not_taken_for_few, setup,
 						teardown),
