@@ -342,6 +342,18 @@ static void step_stream(struct anynet_comm *comm, struct anynet_stream *stream,
 	}
 }
 
+static void step_redial(struct anynet_comm *comm, struct redial *redial, unsigned index, uint64_t now)
+{
+	if (!redial->aim)
+		return;
+	if (comm->streams[index]) {
+		step_stream(comm, comm->streams[index], redial, now);
+		return;
+	}
+	dial_close(&redial->dial); /* the peer has said BYE meanwhile */
+	redial->aim = REDIAL_NOTHING;
+}
+
 /* --- the receiver: ask --- */
 
 static void step_probe(struct anynet_comm *comm, uint64_t now)
@@ -426,8 +438,7 @@ void recovery_step(struct anynet_comm *comm, uint64_t now)
 		recovery->since_ms = now;
 	}
 	for (unsigned i = 0; comm->is_send && comm->session->recovery && i < recovery->streams; i++)
-		if (recovery->redials[i].aim && comm->streams[i])
-			step_stream(comm, comm->streams[i], &recovery->redials[i], now);
+		step_redial(comm, &recovery->redials[i], i, now);
 	if (!comm->is_send)
 		step_probe(comm, now);
 	if (!comm->session->recovery)

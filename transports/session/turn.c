@@ -34,8 +34,10 @@ void comm_attend(struct anynet_comm *comm)
 	atomic_store(&comm->attention, false);
 	if (atomic_load(&comm->session->mail))
 		recovery_take_posted(comm);
-	if (comm_error(comm) || comm->peer_closed)
+	if (comm_error(comm) || comm->peer_closed) {
+		recovery_free(comm); /* the receiver may have taken a connection that was being made for a stream */
 		return;
+	}
 	now = os_now_ms();
 	if (now - comm->session->watch.looked_ms >= WATCH_MS ||
 	    atomic_load(&comm->session->carrier_event) || atomic_load(&comm->session->probed))

@@ -567,6 +567,49 @@ static void test_a_hello_that_is_out_is_waited_for(void **state)
 	assert_false(recovery_announced(test.comm, test.comm->streams[0]));
 }
 
+static void peer_is_left(void)
+{
+	char byte;
+
+	assert_int_equal(recv(test.peer, &byte, 1, MSG_DONTWAIT), 0);
+	hang_up();
+}
+
+/* The receiver may have taken the new connection for the stream: it learns of the end by that one alone. */
+static void test_a_dial_ends_with_its_comm(void **state)
+{
+	(void)state;
+	test.network = ANSWERED;
+	open_send();
+	cut();
+	hear(ANYNET_KIND_RESUME);
+	assert_true(comm_cancel(test.comm));
+	comm_attend(test.comm);
+	peer_is_left();
+	assert_null(test.comm->session->recovery);
+}
+
+/* … and with its stream, whose old connection has brought BYE after all. */
+static void test_a_dial_ends_with_its_stream(void **state)
+{
+	const struct anynet_wire_frame bye = { .type = ANYNET_FRAME_BYE };
+
+	(void)state;
+	test.network = ANSWERED;
+	open_send_over(2);
+	recovery_stream(test.comm, test.comm->streams[1], false);
+	hear(ANYNET_KIND_RESUME);
+	frame_put(test.pair.fds[1], &bye, NULL);
+	pair_hang_up(&test.pair, 1);
+	test.comm->streams[1]->readable = true;
+	for (int i = 0; i < 5; i++)
+		comm_turn(test.comm);
+	assert_null(test.comm->streams[1]);
+	step();
+	peer_is_left();
+	assert_null(test.comm->session->recovery);
+}
+
 /* --- the receiver --- */
 
 static void test_a_receiver_asks_whether_its_sender_lives(void **state)
@@ -785,6 +828,8 @@ int main(void)
 		TEST(test_other_refusals_are_no_end),
 		TEST(test_a_way_home_is_not_lost_with_the_old_connection),
 		TEST(test_a_hello_that_is_out_is_waited_for),
+		TEST(test_a_dial_ends_with_its_comm),
+		TEST(test_a_dial_ends_with_its_stream),
 		TEST(test_a_receiver_asks_whether_its_sender_lives),
 		TEST(test_with_a_receive_it_waits_no_longer_than_the_sender),
 		TEST(test_an_idle_one_waits_once_it_has_been_answered),
