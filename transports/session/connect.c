@@ -255,7 +255,7 @@ static int make_comm(struct connect_op *op)
 	op->extra = calloc(welcome->streams, sizeof(*op->extra));
 	for (int i = 0; op->extra && i < welcome->streams; i++)
 		op->extra[i].dial.fd = -1;
-	op->extra_deadline_ms = anynet_min(os_now_ms() + EXTRA_STREAM_MS, op->deadline_ms);
+	op->extra_deadline_ms = os_now_ms() + EXTRA_STREAM_MS; /* also if the peer was late */
 	return op->extra ? 0 : not_made(op, -ENOMEM);
 }
 

@@ -274,8 +274,6 @@ static void came_back(struct anynet_comm *comm, struct anynet_stream *stream, st
 	redial->aim = pairs_away(comm, stream) ? REDIAL_HOME : REDIAL_NOTHING;
 	redial->said = false;
 	redial->tries = 0;
-	comm->session->recovery->refused_ms = 0;
-	comm->session->recovery->refusals = 0;
 }
 
 /* A QP hello is answered. If the queue pair is proven, a RESUME on a new connection makes the stream use it. */
@@ -376,8 +374,6 @@ static void step_probe(struct anynet_comm *comm, uint64_t now)
 		if (!comm->session->recovery)
 			return;
 	}
-	comm->session->recovery->refused_ms = 0;
-	comm->session->recovery->refusals = 0;
 	comm->session->recovery->told = true;
 	dial_close(&probe->dial);
 	probe->next_ms = now + PROBE_PAUSE_MS;

@@ -162,7 +162,10 @@ int redial_step(struct anynet_comm *comm, struct anynet_stream *stream, struct r
 	redial->said |= dial->state > DIAL_HELLO && dial->kind != ANYNET_KIND_QP;
 	if (ret == -EAGAIN && now < redial->limit_ms + (dial->state == DIAL_HELLO ? 0 : answer_limit(comm, redial)))
 		return -EAGAIN;
-	if (ret)
+	if (ret) {
 		redial_failed(comm, redial, ret == -EAGAIN ? -ETIMEDOUT : ret, now);
-	return ret ? -EAGAIN : 0;
+		return -EAGAIN;
+	}
+	comm->session->recovery->refused_ms = comm->session->recovery->refusals = 0; /* whatever the answer is */
+	return 0;
 }

@@ -35,7 +35,9 @@ void comm_attend(struct anynet_comm *comm)
 	if (atomic_load(&comm->session->mail))
 		recovery_take_posted(comm);
 	if (comm_error(comm) || comm->peer_closed) {
-		recovery_free(comm); /* the receiver may have taken a connection that was being made for a stream */
+		/* The peer learns of it by the end of each connection, also of one that it has just taken for a stream. */
+		recovery_free(comm);
+		comm_close_streams(comm);
 		return;
 	}
 	now = os_now_ms();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connecting, step by step, to a peer that answers as the test wants, or not at all. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -125,17 +126,23 @@ static int let_in(struct door *door, struct anynet_wire_hello *hello)
 	return fd;
 }
 
-/* One stream, over the connection of the hello. */
-static void answer(int fd, const struct anynet_wire_hello *hello, enum anynet_hello_status status)
+static void answer_streams(int fd, const struct anynet_wire_hello *hello, uint16_t streams,
+			   const struct anynet_wire_addr *addr, enum anynet_hello_status status)
 {
 	struct anynet_wire_hello welcome;
 	size_t sent = 0;
 
-	hello_fill(&welcome, &local_dev, hello->addrs, 1);
+	hello_fill(&welcome, &local_dev, addr, 1);
 	hello_answer(&welcome, hello);
-	welcome.streams = 1;
+	welcome.streams = streams;
 	welcome.status = status;
 	assert_int_equal(socket_send_some(fd, &welcome, sizeof(welcome), &sent), 0);
+}
+
+/* One stream, over the connection of the hello. */
+static void answer(int fd, const struct anynet_wire_hello *hello, enum anynet_hello_status status)
+{
+	answer_streams(fd, hello, 1, hello->addrs, status);
 }
 
 static void be_connected(struct door *door, struct anynet_comm **comm)
@@ -232,6 +239,42 @@ static void test_a_late_peer_is_waited_for(void **state)
 	be_connected(&door, &comm);
 	anynet_close(comm);
 	close(fd);
+	close(door.fd);
+}
+
+/* Nobody listened for nearly the whole ANYNET_CONNECT_TIMEOUT. Further streams have their own time all the same. */
+static void test_a_late_peer_gets_all_streams(void **state)
+{
+	struct anynet_wire_hello hello;
+	struct anynet_comm *comm;
+	struct door door;
+	uint64_t late;
+	int fds[2];
+
+	(void)state;
+	open_door(&door, 1);
+	shut_door(&door);
+	assert_int_equal(connect_step(&door, &comm), 0);
+	late = os_now_ms() + (uint64_t)local_cfg.connect_timeout_ms - 2500;
+	for (; os_now_ms() < late; later_ms += 100)
+		assert_int_equal(connect_step(&door, &comm), 0);
+	assert_int_equal(fcntl(door.fd, F_SETFL, O_NONBLOCK), 0);
+	assert_int_equal(listen(door.fd, 8), 0);
+	fds[0] = let_in(&door, &hello);
+	assert_int_equal(hello.kind, ANYNET_KIND_COMM);
+	answer_streams(fds[0], &hello, 2, door.handle.wire.addrs, ANYNET_STATUS_OK);
+	fds[1] = let_in(&door, &hello);
+	assert_int_equal(hello.kind, ANYNET_KIND_STREAM);
+	for (int i = 0; i < 30; i++, later_ms += 100) {
+		assert_int_equal(connect_step(&door, &comm), 0);
+		assert_null(comm);
+	}
+	answer_streams(fds[1], &hello, 2, door.handle.wire.addrs, ANYNET_STATUS_OK);
+	be_connected(&door, &comm);
+	assert_non_null(comm->streams[1]);
+	anynet_close(comm);
+	close(fds[0]);
+	close(fds[1]);
 	close(door.fd);
 }
 
@@ -417,6 +460,7 @@ int main(void)
 		TEST(test_the_next_address_is_tried),
 		TEST(test_an_address_that_does_not_answer_is_left_for_the_next),
 		TEST(test_a_late_peer_is_waited_for),
+		TEST(test_a_late_peer_gets_all_streams),
 		TEST(test_a_busy_peer_is_dialled_again),
 		TEST(test_another_refusal_is_final),
 		TEST(test_a_comm_that_cannot_be_registered_is_none),

@@ -310,6 +310,21 @@ static void test_it_is_not_with_an_answer_in_between(void **state)
 	warned_of("the peer process is gone");
 }
 
+/* Any answer shows that the process is there. */
+static void test_it_is_not_with_a_stale_answer_in_between(void **state)
+{
+	(void)state;
+	open_send();
+	cut();
+	assert_int_equal(pass(100), 100);
+	test.network = ANSWERED;
+	hear(ANYNET_KIND_RESUME);
+	answer(ANYNET_STATUS_STALE);
+	test.network = REFUSES;
+	assert_true(pass(2 * RECOVERY_MS) >= GONE_MS);
+	warned_of("the peer process is gone");
+}
+
 static void test_a_stream_that_does_not_recover_fails_in_time(void **state)
 {
 	(void)state;
@@ -815,6 +830,7 @@ int main(void)
 		TEST(test_a_refusal_on_one_path_is_not_the_end_while_another_is_silent),
 		TEST(test_refusals_elsewhere_are_not_the_end),
 		TEST(test_it_is_not_with_an_answer_in_between),
+		TEST(test_it_is_not_with_a_stale_answer_in_between),
 		TEST(test_a_stream_that_does_not_recover_fails_in_time),
 		TEST(test_it_is_dialled_again_and_again),
 		TEST(test_a_forked_child_does_not_dial),
