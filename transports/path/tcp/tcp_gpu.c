@@ -17,7 +17,6 @@
 #include "path/tcp/tcp_stream.h"
 #include "wire/crc32c.h"
 
-#define PIECES   16 /* max bounces of a stream */
 #define NO_PIECE (-1)
 
 /* A bounce in use. */
@@ -33,7 +32,7 @@ struct piece {
 
 struct tcp_gpu {
 	struct gpu *gpu;
-	struct piece pieces[PIECES]; /* ring of [head, tail), in the order of the stream */
+	struct piece pieces[TCP_GPU_PIECES]; /* ring of [head, tail), in the order of the stream */
 	uint32_t head, tail;
 
 	/* Sending: frame and payload offset to copy next. */
@@ -49,7 +48,7 @@ struct tcp_gpu {
 
 static struct piece *piece_at(struct tcp_gpu *tg, uint32_t i)
 {
-	return &tg->pieces[i % PIECES];
+	return &tg->pieces[i % TCP_GPU_PIECES];
 }
 
 static int failed(struct tcp_stream *stream)
@@ -128,7 +127,7 @@ static int copy_piece(struct tcp_stream *stream, const struct stream_frame *fram
 	struct tcp_gpu *tg = stream->gpu;
 	struct piece *piece = piece_at(tg, tg->tail);
 	uint32_t left = frame->header.length - tg->ahead_at;
-	int bounce = tg->tail - tg->head < PIECES ? gpu_bounce_take(tg->gpu) : NO_PIECE;
+	int bounce = tg->tail - tg->head < TCP_GPU_PIECES ? gpu_bounce_take(tg->gpu) : NO_PIECE;
 
 	if (bounce == NO_PIECE)
 		return 0;
@@ -255,7 +254,8 @@ uint8_t *tcp_gpu_room(struct tcp_stream *stream, size_t *bytes)
 	struct tcp_gpu *tg = stream->gpu;
 
 	if (tg->open == NO_PIECE) {
-		tg->open = tg->tail - tg->head < PIECES ? gpu_bounce_take(tg->gpu) : NO_PIECE;
+		tg->open =
+			tg->tail - tg->head < TCP_GPU_PIECES ? gpu_bounce_take(tg->gpu) : NO_PIECE;
 		tg->filled = 0;
 		tg->to = stream->rx.dst;
 		tg->polled = recv_is_polled(stream->rx.msg);

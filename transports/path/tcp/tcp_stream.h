@@ -6,6 +6,7 @@
 #include "message/message.h"
 
 #define TCP_TX_FRAMES     16          /* max frames in one sendmsg */
+#define TCP_GPU_PIECES    16          /* max bounces of a stream, see tcp_gpu.c */
 #define TCP_LOG_FRAMES    64          /* initial size of the log, in frames */
 #define TCP_LOG_MAX       (1u << 20)  /* max size of the log, in frames */
 #define TCP_STAGING_BYTES 16384       /* receive staging buffer of a receive comm's stream */

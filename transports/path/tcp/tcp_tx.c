@@ -67,9 +67,10 @@ static unsigned add_piece(struct iovec *iov, unsigned n, const void *data, size_
 	return n + 1;
 }
 
-/* One call of sendmsg. A frame has up to three pieces: header, payload, checksum. */
+/* One call of sendmsg. A frame has up to three pieces: header, payload, checksum. Payload in GPU memory has a piece for
+ * each bounce instead. */
 struct tx_call {
-	struct iovec iov[3 * TCP_TX_FRAMES];
+	struct iovec iov[3 * TCP_TX_FRAMES + TCP_GPU_PIECES];
 	unsigned pieces, frames;
 	size_t bytes;
 	int flags; /* MSG_ZEROCOPY: this is the payload; MSG_MORE: the next call sends the payload */

@@ -14,6 +14,7 @@
 
 #include "fakes/stubs/fake_gpu.h"
 #include "support/capture.h"
+#include "transports/path/tcp/tcp_stream.h"
 #include "unit/carrier.h"
 
 #define MESSAGES     3
@@ -266,6 +267,77 @@ static void test_what_has_been_read_waits_for_a_bounce_only(void **state)
 	pair_close(&carrier.pair);
 }
 
+#define CROWD  TCP_TX_FRAMES
+#define LARGER (TCP_GPU_PIECES * GPU_BOUNCE_BYTES)
+
+static uint8_t sent[CROWD][LARGER], got[CROWD][LARGER];
+
+static void set_socket(int bytes)
+{
+	assert_int_equal(setsockopt(carrier.pair.send->streams[0]->fd, SOL_SOCKET, SO_SNDBUF,
+				    &bytes, sizeof(bytes)),
+			 0);
+}
+
+static void pass(int i, size_t bytes, struct anynet_mr *out_mr, struct anynet_mr *in_mr,
+		 struct anynet_request **reqs)
+{
+	struct anynet_send send = { sent[i], bytes, 0, out_mr, NULL };
+	struct anynet_recv recv = { .n = 1,
+				    .data = (void *[]){ got[i] },
+				    .bytes = &bytes,
+				    .tags = &(int){ 0 },
+				    .mrs = &in_mr };
+
+	memset(sent[i], i + 1, bytes);
+	assert_int_equal(anynet_irecv(carrier.pair.recv, &recv, &reqs[0]), 0);
+	assert_int_equal(anynet_isend(carrier.pair.send, &send, &reqs[1]), 0);
+}
+
+static void finish(struct anynet_request **reqs, int count)
+{
+	int open = count;
+
+	for (int turn = 0; open; turn++) {
+		assert_true(turn < TURNS_MAX);
+		carrier_carry(&carrier);
+		for (int i = 0; i < count; i++)
+			if (reqs[i] && pair_done(reqs[i], NULL)) {
+				reqs[i] = NULL;
+				open--;
+			}
+	}
+}
+
+/* With checksums, host messages and a GPU message in 16 bounces that are not neighbours: as many pieces as one call can
+ * have. The socket is full while they are queued. */
+static void test_a_call_has_room_for_all_its_pieces(void **state)
+{
+	struct anynet_request *reqs[2 * CROWD];
+	int bounces[FAKE_GPU_BOUNCES];
+
+	(void)state;
+	local_cfg.checksum = true;
+	local_cfg.chunk_bytes = LARGER;
+	fake_gpu_start(FAKE_GPU_BOUNCES, 0);
+	from = to = (struct anynet_mr){ .gpu = fake_gpu(), .dmabuf.fd = -1 };
+	carrier_open(&carrier, 1);
+	set_socket(SOCKET_BYTES);
+	for (int i = 0; i < FAKE_GPU_BOUNCES; i++)
+		bounces[i] = gpu_bounce_take(fake_gpu());
+	for (int i = 0; i < FAKE_GPU_BOUNCES; i += 2)
+		gpu_bounce_give(fake_gpu(), bounces[i]);
+	for (int i = 0; i < CROWD - 1; i++)
+		pass(i, i ? LOCAL_EAGER_BYTES + 1 : BYTES_MAX, NULL, NULL, &reqs[i * 2]);
+	pass(CROWD - 1, LARGER, &from, &to, &reqs[2 * CROWD - 2]);
+	set_socket(1 << 20);
+	finish(reqs, 2 * CROWD);
+	assert_memory_equal(got, sent, sizeof(sent));
+	for (int i = 1; i < FAKE_GPU_BOUNCES; i += 2)
+		gpu_bounce_give(fake_gpu(), bounces[i]);
+	assert_int_equal(fake_gpu_taken(), 0);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -276,6 +348,7 @@ int main(void)
 		T(test_a_stream_that_is_held_up_keeps_no_bounce_that_others_want),
 		T(test_copies_in_progress_are_waited_for),
 		T(test_what_has_been_read_waits_for_a_bounce_only),
+		T(test_a_call_has_room_for_all_its_pieces),
 	};
 
 	return cmocka_run_group_tests(tests, fill, NULL);
