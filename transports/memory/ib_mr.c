@@ -43,17 +43,22 @@ struct ib_mr_cache {
 	size_t count, capacity;
 };
 
-/* A request, in whole pages. */
 struct request {
 	struct ib_mr_key key;
 	uintptr_t first, last;
-	uint64_t offset; /* of `first` in the dma-buf `fd` */
+	uint64_t offset; /* of the page of `first` in the dma-buf `fd` */
 	int fd;
 };
 
-static size_t span(uintptr_t first, uintptr_t last)
+static uintptr_t page_of(const struct ib_mr_cache *cache, uintptr_t addr)
 {
-	return last - first + 1;
+	return addr & ~cache->in_page;
+}
+
+/* Bytes of the pages from that of `first` to that of `last`. */
+static size_t span(const struct ib_mr_cache *cache, uintptr_t first, uintptr_t last)
+{
+	return (last | cache->in_page) - page_of(cache, first) + 1;
 }
 
 static int compare(uint64_t a, uint64_t b)
@@ -100,11 +105,13 @@ static size_t slots_up_to(const struct ib_mr_cache *cache, const struct ib_mr_ke
 /* A slot that covers the request; NULL = none. */
 static struct slot *find(const struct ib_mr_cache *cache, const struct request *req)
 {
-	/* No registration is the byte 0 alone, so this skips no slot of the key. */
 	size_t low = slots_up_to(cache, &req->key, 0, 0);
 	size_t end = slots_up_to(cache, &req->key, req->first, UINTPTR_MAX);
 	size_t high = end;
 
+	/* Only the byte 0 alone is not behind that place. */
+	if (low && !compare_keys(&cache->slots[low - 1].mr->key, &req->key))
+		low--;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
@@ -165,16 +172,16 @@ static struct ibv_mr *try_register(const struct ib_mr_cache *cache, const struct
 {
 	unsigned access = (req->key.flags & IB_MR_LOCAL ? IBV_ACCESS_LOCAL_WRITE : ACCESS) |
 			  (relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0);
-	void *addr = (void *)req->first;
-	size_t bytes = span(req->first, req->last);
+	uintptr_t addr = page_of(cache, req->first);
+	size_t bytes = span(cache, req->first, req->last);
 
 	errno = 0;
 	if (req->key.is_dmabuf)
-		return cache->verbs->reg_dmabuf_mr(cache->pd, req->offset, bytes, req->first,
-						   req->fd, (int)access);
+		return cache->verbs->reg_dmabuf_mr(cache->pd, req->offset, bytes, addr, req->fd,
+						   (int)access);
 	if (relaxed)
-		return cache->verbs->reg_mr_iova2(cache->pd, addr, bytes, req->first, access);
-	return cache->verbs->reg_mr(cache->pd, addr, bytes, (int)access);
+		return cache->verbs->reg_mr_iova2(cache->pd, (void *)addr, bytes, addr, access);
+	return cache->verbs->reg_mr(cache->pd, (void *)addr, bytes, (int)access);
 }
 
 /* Can the access flags be the cause of this error? */
@@ -216,12 +223,13 @@ static void deregister(struct ib_mr_cache *cache, struct ib_mr *mr)
 	if (error && !atomic_flag_test_and_set(&cache->told))
 		anynet_warn("dev %s: cannot deregister %zu bytes at %#lx, which stay registered: "
 			    "%s; they are pinned until the process ends",
-			    cache->pd->context->device->name, span(mr->first, mr->last),
-			    (unsigned long)mr->first, error_text(error));
+			    cache->pd->context->device->name, span(cache, mr->first, mr->last),
+			    (unsigned long)page_of(cache, mr->first), error_text(error));
 	free(mr);
 }
 
-static void explain(const struct request *req, int ret, char *why, size_t why_bytes)
+static void explain(const struct ib_mr_cache *cache, const struct request *req, int ret, char *why,
+		    size_t why_bytes)
 {
 	char hint[160] = "", memlock[32];
 
@@ -234,8 +242,8 @@ static void explain(const struct request *req, int ret, char *why, size_t why_by
 			 "; it is not mapped, not writable, or GPU memory without a peer-memory "
 			 "module");
 	snprintf(why, why_bytes, "cannot register %zu bytes of %s at %#lx: %s%s",
-		 span(req->first, req->last), req->key.is_dmabuf ? "a dma-buf" : "memory",
-		 (unsigned long)req->first, error_text(-ret), hint);
+		 span(cache, req->first, req->last), req->key.is_dmabuf ? "a dma-buf" : "memory",
+		 (unsigned long)page_of(cache, req->first), error_text(-ret), hint);
 }
 
 static struct ib_mr *take_existing(struct ib_mr_cache *cache, const struct request *req)
@@ -294,7 +302,7 @@ static int get(struct ib_mr_cache *cache, const struct request *req, struct ib_m
 		*out = take_existing(cache, req);
 		if (*out)
 			return 0;
-		explain(req, ret, why, why_bytes);
+		explain(cache, req, ret, why, why_bytes);
 		return ret;
 	}
 	ret = publish(cache, req, &mr);
@@ -308,7 +316,7 @@ err_memory:
 	return -ENOMEM;
 }
 
-/* Sets the request's range: the whole pages around *range, or for an empty one cache->nothing. 0 or -EINVAL. */
+/* Sets the request's range: that of *range, or for an empty one cache->nothing. 0 or -EINVAL. */
 static int set_range(const struct ib_mr_cache *cache, struct request *req,
 		     const struct memory_range *range, char *why, size_t why_bytes)
 {
@@ -317,10 +325,10 @@ static int set_range(const struct ib_mr_cache *cache, struct request *req,
 
 	if (range->bytes)
 		req->key.memory = range->id;
-	req->first = addr & ~cache->in_page;
-	req->last = (addr + bytes - 1) | cache->in_page;
+	req->first = addr;
+	req->last = addr + bytes - 1;
 	/* The size of the whole address space does not fit in size_t. */
-	if (bytes - 1 <= UINTPTR_MAX - addr && req->last - req->first < UINTPTR_MAX)
+	if (bytes - 1 <= UINTPTR_MAX - addr && span(cache, req->first, req->last))
 		return 0;
 	snprintf(why, why_bytes, "%zu bytes at %#lx exceed the address space", bytes,
 		 (unsigned long)addr);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Cache of the memory registrations of one verbs device, shared by all its comms: NCCL registers equal and overlapping
- * buffers on every connection (net-api.md §3.7), and a registration takes milliseconds. Whole pages are registered. Any
- * thread; no lock is held during a verbs call.
+ * buffers on every connection (net-api.md §3.7), and a registration takes milliseconds. Whole pages are registered, and
+ * shared only by requests within the bytes that were asked for. A neighbour on the last page may be used longer than
+ * the others are mapped. Any thread; no lock is held during a verbs call.
  */
 #ifndef ANYNET_IB_MR_H
 #define ANYNET_IB_MR_H
@@ -32,7 +33,7 @@ struct ib_mr {
 	bool is_relaxed;     /* registered with relaxed ordering */
 
 	/* Private to the cache. */
-	uintptr_t first, last; /* addresses of the first and the last byte covered */
+	uintptr_t first, last; /* addresses of the first and the last byte asked for */
 	struct ib_mr_key key;
 	struct ibv_mr *verbs_mr;
 };

@@ -146,6 +146,21 @@ static void test_what_covers_a_range_is_shared(void **state)
 		put(*mr);
 }
 
+/* It would keep the registration when the memory is unmapped, and other memory is mapped at its other pages. */
+static void test_a_neighbour_on_the_last_page_shares_nothing(void **state)
+{
+	struct ib_mr *mr = get_at(BASE + 100, 4 * page, 0);
+	struct ib_mr *neighbour = get_at(BASE + 4 * page + 100, 64, 0), *again;
+
+	(void)state;
+	assert_int_equal(fake.regs, 2);
+	put(mr);
+	again = get_at(BASE + page, page, 0);
+	assert_int_equal(fake.regs, 3);
+	put(again);
+	put(neighbour);
+}
+
 static void test_a_small_one_does_not_hide_a_large_one(void **state)
 {
 	struct ib_mr *small[4], *big, *found;
@@ -487,6 +502,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_whole_pages_are_registered),
 		T(test_what_covers_a_range_is_shared),
+		T(test_a_neighbour_on_the_last_page_shares_nothing),
 		T(test_a_small_one_does_not_hide_a_large_one),
 		T(test_the_last_put_deregisters_at_once),
 		T(test_other_flags_are_another_registration),
