@@ -30,6 +30,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* one proof at a time 
 struct proof {
 	struct ib_nic *nic;
 	struct gpu *gpu;
+	uint8_t *verdict;
 	struct ib_self self;
 	uint8_t *page;   /* PROOF_BYTES to write, then room for PROOF_BYTES read back */
 	uint64_t memory; /* address of the GPU memory */
@@ -41,18 +42,18 @@ struct proof {
 /* Writes the reason. -ENOMEM. */
 static int not_reached(const struct proof *proof, const char *what)
 {
+	*proof->verdict = NOT_REACHED;
 	snprintf(proof->why, proof->why_bytes,
 		 "GPUDirect RDMA cannot access GPU %d: %s (check PCI ACS and the IOMMU)",
 		 gpu_ordinal(proof->gpu), what);
 	return -ENOMEM;
 }
 
-/* The proof could not be run. Then GPUDirect RDMA is used untested. */
-static int unproven(const struct proof *proof, const char *why)
+/* The proof could not be run. Writes the reason. -EAGAIN. */
+static int unproven(const struct proof *proof, const char *what)
 {
-	anynet_info("dev %s: GPU %d: GPUDirect RDMA is used untested: %s",
-		    proof->nic->dev->name, gpu_ordinal(proof->gpu), why);
-	return 0;
+	snprintf(proof->why, proof->why_bytes, "%s", what);
+	return -EAGAIN;
 }
 
 /* Waits for the posted request. Its completion's status; -1 = it has none. */
@@ -111,6 +112,7 @@ static int try(struct proof *proof)
 	    memcmp(out, in, PROOF_BYTES))
 		return not_reached(proof, "CUDA reads other data from its memory than an RDMA "
 					  "WRITE stored");
+	*proof->verdict = REACHED;
 	return 0;
 }
 
@@ -128,7 +130,7 @@ static int prove(struct proof *proof, struct ib_mr_cache *cache, const struct an
 		.type = mr->type, .gpu = mr->gpu, .way = mr->way, .dmabuf.fd = -1
 	};
 	struct ib_mr *made;
-	char why[200];
+	char why[160];
 	int ret;
 
 	proof->memory = (uintptr_t)gpu_scratch(proof->gpu);
@@ -140,7 +142,7 @@ static int prove(struct proof *proof, struct ib_mr_cache *cache, const struct an
 	probe.range.addr = (void *)(uintptr_t)proof->memory;
 	probe.range.bytes = GPU_SCRATCH_BYTES;
 	probe.range.id = gpu_memory_id(probe.range.addr, probe.range.bytes);
-	ret = how(cache, &probe, &made, why, sizeof(why));
+	ret = how(cache, &probe, &made, proof->why, proof->why_bytes) ? -ENOMEM : 0;
 	if (!ret) {
 		proof->rkey = made->rkey;
 		ret = ib_self_make(proof->nic, proof->page, &proof->self, why, sizeof(why));
@@ -152,27 +154,40 @@ static int prove(struct proof *proof, struct ib_mr_cache *cache, const struct an
 				      : unproven(proof, "the loopback queue pair delivers nothing");
 		ib_self_unmake(proof->nic, &proof->self);
 		ib_mr_put(cache, made);
-	} else {
-		ret = unproven(proof, why);
 	}
 	pinned_free(proof->page, 2 * PROOF_BYTES);
 	return ret;
 }
 
-int gpu_prove(struct nic_memory *memory, const struct anynet_mr *mr, gpu_register *how, char *why,
-	      size_t why_bytes)
+void gpu_proof_prepare(struct gpu *gpu)
+{
+	pthread_mutex_lock(&lock);
+	gpu_scratch(gpu);
+	pthread_mutex_unlock(&lock);
+}
+
+int gpu_prove(struct nic_memory *memory, const struct anynet_mr *mr, gpu_register *how,
+	      bool must_know, char *why, size_t why_bytes)
 {
 	struct proof proof = {
-		.nic = memory->nic, .gpu = mr->gpu, .why = why, .why_bytes = why_bytes
+		.nic = memory->nic,
+		.gpu = mr->gpu,
+		.verdict = &memory->proofs[gpu_ordinal(mr->gpu)],
+		.why = why,
+		.why_bytes = why_bytes,
 	};
-	uint8_t *verdict = &memory->proofs[gpu_ordinal(mr->gpu)];
 	int ret = 0;
 
 	pthread_mutex_lock(&lock);
-	if (*verdict == NOT_TRIED) {
+	if (*proof.verdict == NOT_TRIED) {
 		ret = prove(&proof, memory->cache, mr, how);
-		*verdict = ret ? NOT_REACHED : REACHED;
-	} else if (*verdict == NOT_REACHED) {
+		if (ret == -EAGAIN && must_know) {
+			anynet_info("dev %s: GPU %d: GPUDirect RDMA is used untested: %s",
+				    memory->nic->dev->name, gpu_ordinal(mr->gpu), why);
+			*proof.verdict = REACHED;
+			ret = 0;
+		}
+	} else if (*proof.verdict == NOT_REACHED) {
 		not_reached(&proof, "as logged before");
 		ret = -EALREADY;
 	}

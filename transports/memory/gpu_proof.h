@@ -22,13 +22,17 @@ struct nic_memory {
 	uint8_t proofs[GPUS_MAX]; /* result of the proof for each GPU (gpu_proof.c) */
 };
 
+/* Allocates the GPU memory that proofs use, which may wait for kernels. Call it before proofs that must not. */
+void gpu_proof_prepare(struct gpu *gpu);
+
 /*
  * Does the nic reach the GPU that has *mr? Runs the proof once for each nic and GPU of the process and keeps the
- * result. Takes milliseconds, or as long as CUDA and the driver take. Any thread. 0: it does, or the proof could not be
- * run, which one INFO line reports; -ENOMEM: it does not, `why` has the reason; -EALREADY: as -ENOMEM, and an earlier
- * call has returned -ENOMEM.
+ * result. Takes milliseconds, or as long as CUDA and the driver take. Any thread. 0: it does; -ENOMEM: it does not,
+ * or memory of the GPU cannot be registered; -EALREADY: it does not, and an earlier call has returned -ENOMEM; -EAGAIN:
+ * the proof cannot be run now, the port may be down. `must_know`: the nic is about to access the memory, and a GPU for
+ * which the proof cannot be run counts as reached, which one INFO line reports. On an error `why` has the reason.
  */
-int gpu_prove(struct nic_memory *memory, const struct anynet_mr *mr, gpu_register *how, char *why,
-	      size_t why_bytes);
+int gpu_prove(struct nic_memory *memory, const struct anynet_mr *mr, gpu_register *how,
+	      bool must_know, char *why, size_t why_bytes);
 
 #endif

@@ -21,9 +21,8 @@
 #define DRAIN_MS    10000 /* max wait for posted READs */
 
 enum flush_state {
-	FLUSH_NONE, /* no queue pair yet */
+	FLUSH_BROKEN, /* or not made yet: ib_flush_mend makes a queue pair */
 	FLUSH_READY,
-	FLUSH_BROKEN, /* ib_flush_mend replaces the queue pair */
 };
 
 struct ib_flush {
@@ -32,7 +31,7 @@ struct ib_flush {
 	struct ib_self self;
 	uint64_t generation;       /* number of the queue pair in `self` */
 	uint64_t posted, done;     /* READs of this generation */
-	_Atomic uint64_t retry_ms; /* FLUSH_BROKEN: time of the next attempt to replace it */
+	_Atomic uint64_t retry_ms; /* FLUSH_BROKEN: time of the next attempt; 0 = none has failed */
 	uint8_t *landing;          /* a page, the target of the READs; never freed */
 };
 
@@ -59,11 +58,24 @@ static void leave(struct ib_flush *flush)
 
 /* --- making --- */
 
+static ANYNET_COLD void tell(const struct ib_nic *nic, const struct ib_flush *flush, int ret,
+			     const char *why)
+{
+	bool first = !atomic_load(&flush->retry_ms);
+
+	if (ret && first)
+		anynet_info("dev %s: cannot create a queue pair to flush GPU memory: %s; CUDA "
+			    "flushes until it can be created",
+			    nic->dev->name, why);
+	else if (!ret && (!first || flush->generation))
+		anynet_info("dev %s: GPU memory is flushed by a queue pair again", nic->dev->name);
+}
+
 /* Replaces the queue pair, with `making` held. The state is not FLUSH_READY, so flushes fail meanwhile (-EIO). */
-static int renew(struct ib_nic *nic, struct ib_flush *flush, char *why, size_t why_bytes)
+static void renew(struct ib_nic *nic, struct ib_flush *flush)
 {
 	struct ib_self self;
-	char what[160];
+	char why[160];
 	int ret;
 
 	enter(flush);
@@ -71,10 +83,8 @@ static int renew(struct ib_nic *nic, struct ib_flush *flush, char *why, size_t w
 	flush->self = (struct ib_self){ .qp = NULL };
 	leave(flush);
 	ib_self_unmake(nic, &self);
-	ret = ib_self_make(nic, flush->landing, &self, what, sizeof(what));
-	if (ret)
-		snprintf(why, why_bytes, "cannot create a queue pair to flush GPU memory: %s",
-			 what);
+	ret = ib_self_make(nic, flush->landing, &self, why, sizeof(why));
+	tell(nic, flush, ret, why);
 	enter(flush);
 	if (!ret) {
 		flush->self = self;
@@ -84,41 +94,21 @@ static int renew(struct ib_nic *nic, struct ib_flush *flush, char *why, size_t w
 	}
 	atomic_store(&flush->retry_ms, os_now_ms() + RETRY_MS);
 	leave(flush);
-	return ret;
 }
 
-static struct ib_flush *create(void)
+/* Gives the nic its struct ib_flush, without a queue pair. NULL = no memory. */
+static ANYNET_COLD struct ib_flush *create(struct ib_nic *nic)
 {
-	struct ib_flush *flush = calloc(1, sizeof(*flush));
+	struct ib_flush *mine = calloc(1, sizeof(*mine)), *there = NULL;
 
-	if (flush)
-		flush->landing = pinned_alloc(1);
-	if (flush && !flush->landing) {
-		free(flush);
-		flush = NULL;
-	}
-	return flush;
-}
-
-int ib_flush_prepare(struct ib_nic *nic, char *why, size_t why_bytes)
-{
-	struct ib_flush *flush;
-	int ret = 0;
-
-	pthread_mutex_lock(&making);
-	flush = atomic_load(&nic->flush);
-	if (!flush) {
-		flush = create();
-		atomic_store(&nic->flush, flush);
-	}
-	if (!flush) {
-		snprintf(why, why_bytes, "out of memory");
-		ret = -ENOMEM;
-	} else if (atomic_load(&flush->state) != FLUSH_READY) {
-		ret = renew(nic, flush, why, why_bytes);
-	}
-	pthread_mutex_unlock(&making);
-	return ret;
+	if (mine)
+		mine->landing = pinned_alloc(1);
+	if (mine && mine->landing && atomic_compare_exchange_strong(&nic->flush, &there, mine))
+		return mine;
+	if (mine)
+		pinned_free(mine->landing, 1);
+	free(mine);
+	return there;
 }
 
 static bool is_due(const struct ib_nic *nic)
@@ -139,20 +129,29 @@ bool ib_flush_is_due(void)
 	return false;
 }
 
+static void mend(struct ib_nic *nic)
+{
+	if (!is_due(nic))
+		return;
+	pthread_mutex_lock(&making);
+	if (is_due(nic))
+		renew(nic, atomic_load(&nic->flush));
+	pthread_mutex_unlock(&making);
+}
+
+void ib_flush_prepare(struct ib_nic *nic)
+{
+	if (!atomic_load(&nic->flush))
+		create(nic);
+	mend(nic);
+}
+
 void ib_flush_mend(void)
 {
 	struct ib_nic *nic;
-	char why[200];
 
-	for (int i = 0; (nic = ib_nic_opened(i)); i++) {
-		if (!is_due(nic))
-			continue;
-		pthread_mutex_lock(&making);
-		if (is_due(nic) && !renew(nic, atomic_load(&nic->flush), why, sizeof(why)))
-			anynet_info("dev %s: GPU memory is flushed by a queue pair again",
-				    nic->dev->name);
-		pthread_mutex_unlock(&making);
-	}
+	for (int i = 0; (nic = ib_nic_opened(i)); i++)
+		mend(nic);
 }
 
 /* --- use --- */
@@ -196,6 +195,8 @@ int ib_flush_post(struct ib_nic *nic, const void *addr, uint32_t rkey, uint64_t 
 	struct ib_flush *flush = atomic_load_explicit(&nic->flush, memory_order_acquire);
 	int ret = -EIO;
 
+	if (anynet_unlikely(!flush))
+		flush = create(nic); /* a stream has moved here after regMr */
 	if (!flush)
 		return -EIO;
 	if (!try_enter(flush))

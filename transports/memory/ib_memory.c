@@ -103,6 +103,12 @@ static int get(struct ib_mr_cache *cache, const struct anynet_mr *mr, struct ib_
 	return -EOPNOTSUPP;
 }
 
+/* Is it GPU memory that verbs devices access? */
+static bool is_direct(const struct anynet_mr *mr)
+{
+	return mr->gpu && mr->range.bytes && mr->way != MR_COPIED;
+}
+
 const struct ib_mr *ib_memory_on(struct anynet_mr *mr, struct ib_nic *nic, char *why,
 				 size_t why_bytes)
 {
@@ -116,6 +122,8 @@ const struct ib_mr *ib_memory_on(struct anynet_mr *mr, struct ib_nic *nic, char 
 	made = atomic_load_explicit(&mr->ib[number], memory_order_acquire);
 	if (made)
 		return made;
+	if (is_direct(mr) && gpu_prove(&table.entries[number], mr, get, true, why, why_bytes))
+		return NULL;
 	if (get(table.entries[number].cache, mr, &made, why, why_bytes))
 		return NULL;
 	if (atomic_compare_exchange_strong(&mr->ib[number], &there, made))
@@ -128,19 +136,17 @@ static int register_on(struct anynet_mr *mr, const struct anynet_device *port, b
 		       char *why, size_t why_bytes)
 {
 	struct ib_nic *nic = ib_events_open(port, why, why_bytes);
+	int number = nic ? number_of(nic) : -ENODEV, ret;
 
 	if (!nic)
 		return -ENODEV;
-	if (mr->gpu && mr->range.bytes && mr->way != MR_COPIED) {
-		int number = number_of(nic), ret = 0;
-
-		if (number >= 0)
-			ret = gpu_prove(&table.entries[number], mr, get, why, why_bytes);
-		if (ret)
-			return ret;
+	if (is_direct(mr) && number >= 0) {
+		ret = gpu_prove(&table.entries[number], mr, get, false, why, why_bytes);
+		if (ret) /* -EAGAIN: registered at the first use, when the port is up */
+			return ret == -EAGAIN ? 0 : ret;
+		if (is_flushed)
+			ib_flush_prepare(nic);
 	}
-	if (mr->gpu && mr->way != MR_COPIED && is_flushed && ib_flush_prepare(nic, why, why_bytes))
-		return -ENOMEM;
 	return ib_memory_on(mr, nic, why, why_bytes) ? 0 : -ENOMEM;
 }
 
@@ -150,6 +156,8 @@ int ib_memory_register(struct anynet_mr *mr, const struct anynet_device *dev, bo
 {
 	int result = -ENODEV;
 
+	if (is_direct(mr))
+		gpu_proof_prepare(mr->gpu);
 	for (int i = 0; i < anynet_members(dev); i++) {
 		int ret = register_on(mr, anynet_member(dev, i), is_flushed, why, why_bytes);
 

@@ -9,8 +9,9 @@
 #include "memory/mr.h"
 
 /* Registers mr->range on all ports of an IB device. `is_flushed`: GPU memory that is received into and flushed. 0 = on
- * one port at least; -ENODEV: no port is there now; -ENOMEM: it cannot be registered; -EALREADY: the same, for a reason
- * that has been reported before. On an error `why` has the reason. */
+ * one port at least, or the proof that it reaches the GPU (gpu_proof.h) is left to the first use; -ENODEV: no port is
+ * there now; -ENOMEM: it cannot be registered; -EALREADY: the same, for a reason that has been reported before. On an
+ * error `why` has the reason. */
 int ib_memory_register(struct anynet_mr *mr, const struct anynet_device *dev, bool is_flushed,
 		       char *why, size_t why_bytes);
 
@@ -22,8 +23,8 @@ int ib_memory_flushed(unsigned number, uint64_t ticket);
 /* Puts all registrations of *mr. */
 void ib_memory_release(struct anynet_mr *mr);
 
-/* The registration of *mr on this nic; registers it if needed. Any thread, while a request uses `mr` or before regMr
- * has returned it. NULL: `why` has the reason. */
+/* The registration of *mr on this nic, which is about to access it; registers it if needed, after the proof. Any thread,
+ * while a request uses `mr` or before regMr has returned it. NULL: `why` has the reason. */
 const struct ib_mr *ib_memory_on(struct anynet_mr *mr, struct ib_nic *nic, char *why,
 				 size_t why_bytes);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The proof that a NIC reaches a GPU (gpu_proof.c), where it cannot be run: GPUDirect RDMA is used untested. GPU memory is
- * the host's here. */
+/* The proof that a NIC reaches a GPU (gpu_proof.c), where it cannot be run, too. GPU memory is the host's here. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -97,17 +96,19 @@ static int teardown(void **state)
 	return 0;
 }
 
-static int prove(void)
+/* In regMr, or when the NIC is about to use the memory. */
+static int prove(bool must_know)
 {
-	return gpu_prove(&memory, &mr, by_address, why, sizeof(why));
+	return gpu_prove(&memory, &mr, by_address, must_know, why, sizeof(why));
 }
 
 static void test_what_cannot_be_reached_is_not_used(void **state)
 {
 	(void)state;
 	unreachable = true;
-	assert_int_equal(prove(), -ENOMEM);
-	assert_int_equal(prove(), -EALREADY);
+	assert_int_equal(prove(false), -ENOMEM);
+	assert_int_equal(prove(false), -EALREADY);
+	assert_int_equal(prove(true), -EALREADY);
 }
 
 static void test_what_cannot_be_proved_is_used(void **state)
@@ -117,9 +118,24 @@ static void test_what_cannot_be_proved_is_used(void **state)
 	for (int i = 0; i < 2; i++) {
 		setup(state);
 		*missing[i] = true;
-		assert_int_equal(prove(), 0);
-		assert_int_equal(prove(), 0);
+		assert_int_equal(prove(false), -EAGAIN);
+		assert_int_equal(prove(true), 0);
+		assert_int_equal(prove(false), 0);
 	}
+}
+
+/* The port was down in regMr. */
+static void test_what_could_not_be_proved_is_proved_before_it_is_used(void **state)
+{
+	(void)state;
+	stub_refused_mrs = 1;
+	assert_int_equal(prove(false), -ENOMEM);
+	no_scratch = true;
+	assert_int_equal(prove(false), -EAGAIN);
+	no_scratch = false;
+	unreachable = true;
+	assert_int_equal(prove(true), -ENOMEM);
+	assert_int_equal(prove(true), -EALREADY);
 }
 
 int main(void)
@@ -128,6 +144,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_what_cannot_be_reached_is_not_used),
 		T(test_what_cannot_be_proved_is_used),
+		T(test_what_could_not_be_proved_is_proved_before_it_is_used),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -10,6 +11,7 @@
 #include "support/capture.h"
 #include "transports/device/ib_events.h"
 #include "transports/memory/gpu_internal.h"
+#include "transports/memory/gpu_proof.h"
 #include "transports/memory/ib_flush.h"
 #include "transports/message/recv_internal.h"
 #include "unit/ib_ends.h"
@@ -35,6 +37,29 @@ int __wrap_gpu_flush(struct gpu *which)
 {
 	flushed = which;
 	return flush_result;
+}
+
+/* In place of gpu_proof.c: what it returns for each nic. */
+static int proofs[2];
+
+void __wrap_gpu_proof_prepare(struct gpu *which);
+int __wrap_gpu_prove(struct nic_memory *memory, const struct anynet_mr *mr, gpu_register *how,
+		     bool must_know, char *reason, size_t reason_bytes);
+
+void __wrap_gpu_proof_prepare(struct gpu *which)
+{
+	(void)which;
+}
+
+int __wrap_gpu_prove(struct nic_memory *memory, const struct anynet_mr *mr, gpu_register *how,
+		     bool must_know, char *reason, size_t reason_bytes)
+{
+	int ret = proofs[memory->nic == nics[1]];
+
+	(void)mr;
+	(void)how;
+	snprintf(reason, reason_bytes, "no proof");
+	return ret == -EAGAIN && must_know ? 0 : ret;
 }
 
 /* In the middle of a registration of this memory another thread registers it, too. */
@@ -79,8 +104,9 @@ static int setup(void **state)
 	assert_non_null(nics[1]);
 	flushed = NULL;
 	flush_result = 0;
+	memset(proofs, 0, sizeof(proofs));
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(ib_flush_prepare(nics[i], why, sizeof(why)), 0);
+		ib_flush_prepare(nics[i]);
 	return 0;
 }
 
@@ -199,7 +225,7 @@ static void test_a_flush_ends_with_its_queue_pair(void **state)
 	complete(ib_posted[0].qp, IBV_WC_REM_ACCESS_ERR);
 	assert_int_equal(ib_flush_done(nics[0], old[0]), -EIO);
 	assert_int_equal(ib_flush_done(nics[0], old[1]), -EIO);
-	assert_int_equal(ib_flush_prepare(nics[0], why, sizeof(why)), 0);
+	ib_flush_prepare(nics[0]);
 	fresh = post_flush(nics[0], &mr);
 	assert_int_equal(ib_flush_done(nics[0], old[0]), -EIO);
 	assert_int_equal(ib_flush_done(nics[0], fresh), 0);
@@ -255,6 +281,74 @@ static void test_every_nic_that_has_written_is_asked(void **state)
 	assert_true(pair_done(req, NULL));
 	mr.gpu = NULL;
 	ib_memory_release(&mr);
+}
+
+/* As after a failover to a NIC of which regMr knows nothing. */
+static void test_a_nic_is_proven_before_it_has_gpu_memory(void **state)
+{
+	struct anynet_mr mr = { .range = { .addr = data, .bytes = sizeof(data) },
+				.gpu = &gpu,
+				.dmabuf.fd = -1 };
+
+	(void)state;
+	proofs[1] = -EALREADY;
+	assert_non_null(ib_memory_on(&mr, nics[0], why, sizeof(why)));
+	assert_null(ib_memory_on(&mr, nics[1], why, sizeof(why)));
+	ib_memory_release(&mr);
+}
+
+/* In regMr the port may be down: neither proof nor queue pair for flushes can be had. */
+static void test_gpu_memory_waits_for_its_port(void **state)
+{
+	struct anynet_mr mr = { .range = { .addr = data, .bytes = sizeof(data) },
+				.gpu = &gpu,
+				.dmabuf.fd = -1 };
+	unsigned before = stub_objects();
+
+	(void)state;
+	proofs[0] = -EAGAIN;
+	assert_int_equal(ib_memory_register(&mr, &local_dev, true, why, sizeof(why)), 0);
+	assert_int_equal(stub_objects(), before);
+	assert_non_null(ib_memory_on(&mr, nics[0], why, sizeof(why)));
+	ib_memory_release(&mr);
+}
+
+static void test_a_nic_gets_its_queue_pair_for_flushes_when_one_is_wanted(void **state)
+{
+	struct anynet_mr mr = { .range = { .addr = data, .bytes = sizeof(data) },
+				.gpu = &gpu,
+				.dmabuf.fd = -1 };
+	struct ib_flush *flush = atomic_exchange(&nics[0]->flush, NULL);
+	const struct ib_mr *made = ib_memory_on(&mr, nics[0], why, sizeof(why));
+	uint64_t ticket;
+
+	(void)state;
+	assert_false(ib_flush_is_due());
+	assert_int_equal(ib_flush_post(nics[0], data, made->rkey, &ticket), -EIO);
+	assert_true(ib_flush_is_due());
+	ib_flush_mend();
+	assert_false(ib_flush_is_due());
+	assert_int_equal(ib_flush_post(nics[0], data, made->rkey, &ticket), 0);
+	ib_memory_release(&mr);
+	atomic_store(&nics[0]->flush, flush);
+}
+
+static void test_without_a_queue_pair_for_flushes_memory_is_registered(void **state)
+{
+	struct anynet_mr mr = { .range = { .addr = data, .bytes = sizeof(data) },
+				.gpu = &gpu,
+				.dmabuf.fd = -1 };
+	struct ib_flush *flush = atomic_exchange(&nics[0]->flush, NULL);
+	uint64_t ticket;
+
+	(void)state;
+	stub_refused_mrs = 1;
+	assert_int_equal(ib_memory_register(&mr, &local_dev, true, why, sizeof(why)), 0);
+	assert_int_equal(stub_refused_mrs, 0);
+	assert_non_null(mr.ib[0]);
+	assert_int_equal(ib_flush_post(nics[0], data, mr.ib[0]->rkey, &ticket), -EIO);
+	ib_memory_release(&mr);
+	atomic_store(&nics[0]->flush, flush);
 }
 
 /* Begins one in `mr` of what the nic has written. */
@@ -340,6 +434,10 @@ int main(void)
 		T(test_a_flush_ends_with_its_queue_pair),
 		T(test_a_flush_ends_with_its_device),
 		T(test_every_nic_that_has_written_is_asked),
+		T(test_a_nic_is_proven_before_it_has_gpu_memory),
+		T(test_gpu_memory_waits_for_its_port),
+		T(test_a_nic_gets_its_queue_pair_for_flushes_when_one_is_wanted),
+		T(test_without_a_queue_pair_for_flushes_memory_is_registered),
 		T(test_memory_that_a_nic_does_not_know_is_flushed),
 		T(test_cuda_flushes_the_gpu_of_the_memory),
 		T(test_a_device_that_has_failed_is_not_waited_for),
