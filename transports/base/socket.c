@@ -208,6 +208,14 @@ int socket_send_some(int fd, const void *data, size_t bytes, size_t *done)
 	return 0;
 }
 
+void socket_send_whole(int fd, const void *data, size_t bytes)
+{
+	ssize_t n = send(fd, data, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	if (n > 0 && (size_t)n < bytes)
+		shutdown(fd, SHUT_RDWR);
+}
+
 const char *socket_error(int err)
 {
 	return err == -ENODATA ? "closed without an answer" : error_text(-err);

@@ -41,6 +41,10 @@ int socket_port(int fd);   /* own port in host byte order, or -errno */
 int socket_recv_some(int fd, void *data, size_t bytes, size_t *done);
 int socket_send_some(int fd, const void *data, size_t bytes, size_t *done);
 
+/* Sends a message if the socket has room for it, without blocking. If the socket takes only a part, it is shut down,
+ * because the rest does not follow. */
+void socket_send_whole(int fd, const void *data, size_t bytes);
+
 /* The text of a -errno of these functions. */
 const char *socket_error(int err);
 

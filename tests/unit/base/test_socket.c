@@ -23,6 +23,17 @@
 
 static int port_min; /* of the range */
 
+/* In place of the kernel's, which takes a part only when it is out of memory. */
+static size_t taken = SIZE_MAX; /* at most so many bytes */
+
+ssize_t __real_send(int fd, const void *data, size_t bytes, int flags);
+ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags);
+
+ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags)
+{
+	return __real_send(fd, data, bytes < taken ? bytes : taken, flags);
+}
+
 /* An address used by this process only, so that all its ports are free. */
 static struct sockaddr_storage own_addr(void)
 {
@@ -186,6 +197,25 @@ static void test_a_message_crosses_a_connection_in_pieces(void **state)
 	close(listener);
 }
 
+/* The peer would take what follows for its rest. */
+static void test_what_was_sent_in_part_is_the_last(void **state)
+{
+	const char message[32] = "message";
+	char got[64];
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	for (taken = SIZE_MAX; taken; taken = taken == SIZE_MAX ? sizeof(message) - 1 : 0) {
+		socket_send_whole(fds[0], message, sizeof(message));
+		assert_int_equal(recv(fds[1], got, sizeof(got), MSG_DONTWAIT),
+				 taken < sizeof(message) ? taken : sizeof(message));
+	}
+	taken = SIZE_MAX;
+	assert_int_equal(recv(fds[1], got, sizeof(got), MSG_DONTWAIT), 0);
+	close_all(fds, 2);
+}
+
 static void test_a_refused_connection_says_so(void **state)
 {
 	struct sockaddr_storage addr = own_addr(), to = own_addr();
@@ -258,6 +288,7 @@ int main(void)
 		TEST(test_without_a_range_the_kernel_chooses),
 		TEST(test_an_address_that_is_not_ours_is_an_error),
 		TEST(test_a_message_crosses_a_connection_in_pieces),
+		TEST(test_what_was_sent_in_part_is_the_last),
 		TEST(test_a_refused_connection_says_so),
 		TEST(test_addresses_survive_the_wire),
 		TEST(test_wrong_addresses_are_refused),

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/socket.h"
 #include "message/recv_internal.h"
 #include "path/ib/ib_stream.h"
 
@@ -212,7 +213,7 @@ static int rejoin(struct ib_stream *stream)
 	recv(fd, &frame, sizeof(frame), MSG_DONTWAIT);
 	if (ib_qp_rejoin(stream->qp))
 		return 1;
-	send(fd, &frame, sizeof(frame), MSG_DONTWAIT | MSG_NOSIGNAL);
+	socket_send_whole(fd, &frame, sizeof(frame));
 	return 0;
 }
 

@@ -77,7 +77,7 @@ static void announce(struct ib_stream *stream)
 		return; /* the proof has sent a PING through the queue pair */
 	if (stream->tcp.base.comm->checksum)
 		checksum_header(&frame, NULL);
-	send(stream->tcp.base.fd, &frame, sizeof(frame), MSG_DONTWAIT | MSG_NOSIGNAL);
+	socket_send_whole(stream->tcp.base.fd, &frame, sizeof(frame));
 }
 
 static void take_qp(struct ib_stream *stream, struct ib_qp *qp)

@@ -180,7 +180,7 @@ static int tcp_resume(struct anynet_stream *base, struct stream_position from)
 	return 0;
 }
 
-/* Sends only if the socket's send queue is empty: then it takes the whole frame. */
+/* Sends only if the socket's send queue is empty: then it takes the whole frame, unless the kernel is out of memory. */
 static void tcp_ping(struct anynet_stream *base)
 {
 	struct tcp_stream *stream = to_tcp(base);
@@ -192,7 +192,7 @@ static void tcp_ping(struct anynet_stream *base)
 		return;
 	if (base->comm->checksum)
 		checksum_header(&frame, NULL);
-	send(base->fd, &frame, sizeof(frame), MSG_DONTWAIT | MSG_NOSIGNAL);
+	socket_send_whole(base->fd, &frame, sizeof(frame));
 }
 
 static const struct anynet_stream_ops tcp_send_stream_ops = {
