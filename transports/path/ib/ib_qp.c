@@ -48,10 +48,12 @@ int ib_qp_post(struct ib_qp *qp, struct ibv_send_wr *first, struct ibv_send_wr *
 	    (qp->sq.signal_all || qp->sq.unsignalled >= SIGNAL_EVERY))
 		last->send_flags |= IBV_SEND_SIGNALED;
 	qp->sq.posted += wrs;
+	if (frame)
+		qp->sq.frame = frame;
 	if (last->send_flags & IBV_SEND_SIGNALED) {
 		qp->sq.unsignalled = 0;
 		qp->sq.signals[qp->sq.tail++ % IB_SQ_WRS] =
-			(struct ib_signal){ frame, qp->sq.posted };
+			(struct ib_signal){ qp->sq.frame, qp->sq.posted };
 	}
 	ret = ibv_post_send(qp->ibv, first, &bad);
 	if (anynet_unlikely(ret)) {

@@ -98,6 +98,7 @@ struct ib_qp_fault {
 struct ib_send_queue {
 	/* Work requests posted, known to be done, and posted since the last signalled one. */
 	uint32_t posted, done, unsignalled;
+	uint64_t frame;  /* frames of the stream before this number have been posted; 0 = none */
 	bool signal_all; /* several streams share the replay ring: an unconfirmed frame delays the others */
 	struct ib_signal signals[IB_SQ_WRS];
 	uint32_t head, tail; /* of `signals` */

@@ -21,12 +21,23 @@ static size_t bytes_of(const struct frame_id *id)
 	return HEADER_BYTES + id->length;
 }
 
+/* The frames up to log.first were acknowledged, and dropped from the log, before their completion came. */
+static ANYNET_COLD void skip_trimmed(struct ib_stream *stream)
+{
+	const struct tcp_log *log = &stream->tcp.log;
+
+	stream->arrived = log->first;
+	stream->bytes_out = 0;
+	for (uint64_t n = log->first; n != log->next; n++)
+		stream->bytes_out += bytes_of(&tcp_log_at(&stream->tcp, n)->id);
+}
+
 void ib_confirm(struct ib_stream *stream, uint64_t end)
 {
 	struct send_comm *comm = (struct send_comm *)stream->tcp.base.comm;
 
 	if (stream->arrived < stream->tcp.log.first)
-		stream->arrived = stream->tcp.log.first;
+		skip_trimmed(stream);
 	for (; stream->arrived < end && stream->arrived < stream->tcp.log.next; stream->arrived++) {
 		const struct frame_id *id = &tcp_log_at(&stream->tcp, stream->arrived)->id;
 

@@ -347,6 +347,25 @@ static void test_what_was_acknowledged_is_not_confirmed_again(void **state)
 	stub_complete(qp->ibv, TCP_LOG_FRAMES - 1, IBV_WC_SUCCESS);
 	ib_turn(pair.send);
 	assert_int_equal(to_send(pair.send)->unconfirmed, 2);
+	assert_int_equal(ib_stream_of(pair.send, 0)->bytes_out,
+			 2 * (sizeof(struct anynet_wire_frame) + 8));
+}
+
+/* A heartbeat is always signalled, a small message is not. */
+static void test_a_heartbeat_confirms_the_frames_before_it(void **state)
+{
+	struct anynet_stream *stream;
+
+	(void)state;
+	ib_open_send(&pair, 1, 1);
+	stream = pair.send->streams[0];
+	for (int i = 0; i < 2; i++)
+		pair_send(&pair, pair_out, 8);
+	stream->ops->ping(stream);
+	assert_int_equal(to_send(pair.send)->unconfirmed, 2);
+	stub_complete(ib_qp_of(pair.send, 0)->ibv, 3, IBV_WC_SUCCESS);
+	ib_turn(pair.send);
+	assert_int_equal(to_send(pair.send)->unconfirmed, 0);
 }
 
 /* It is the slower path, and the order between two connections is not known. */
@@ -527,6 +546,7 @@ int main(void)
 		T(test_only_what_has_arrived_is_done),
 		T(test_what_was_acknowledged_is_not_confirmed_again),
 		T(test_a_message_waits_for_another_streams_queue_pair),
+		T(test_a_heartbeat_confirms_the_frames_before_it),
 		T(test_a_heartbeat_needs_a_slot_of_the_peers),
 		T(test_control_frames_free_no_slot_of_the_peers),
 		T(test_a_message_without_a_place_asks_for_one_once),
