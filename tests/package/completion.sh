@@ -44,7 +44,7 @@ mkdir logs
 same "files for an operand" "$(printf 'log.txt\nlogs')" "$(offered explain lo)"
 same "files for --rules" "log.txt" "$(offered explain --rules = log.)"
 same "directories for -D" "logs" "$(offered top -D l)"
-same "words for --pattern" "$(printf 'allgather\nallreduce\nalltoall')" "$(offered perf --pattern all)"
+same "words for --pattern" "$(printf 'all_gather\nall_reduce\nalltoall')" "$(offered perf --pattern all)"
 same "words for -d" "$(printf 'float\nint32')" "$(offered perf -d "")"
 same "0 or 1 for --check" "$(printf '0\n1')" "$(offered perf --check =)"
 # The other shells, if installed: the same commands, and the options of one.

@@ -28,13 +28,17 @@ start_run() {
 
 case $case in
 patterns)
-	for pattern in allgather allreduce alltoall broadcast gather reduce reduce_scatter scatter sendrecv; do
+	for pattern in all_gather all_reduce alltoall broadcast gather reduce reduce_scatter scatter sendrecv; do
 		for ranks in 1 2 5; do
 			expect 0 "Out of bounds values : 0 OK" "$tool" perf --net "$plugin" \
 				-p "$pattern" -r "$ranks" -f 16 -b 48 -e 3M -n 2 -w 1
 		done
 	done
-	for pattern in allreduce reduce reduce_scatter; do
+	for ranks in 1 2 8; do
+		expect 0 "Out of bounds values : 0 OK" "$tool" perf --net "$plugin" \
+			-p hypercube -r "$ranks" -f 16 -e 8M -n 2 -w 1
+	done
+	for pattern in all_reduce reduce reduce_scatter; do
 		expect 0 "Out of bounds values : 0 OK" "$tool" perf --net "$plugin" -p $pattern -d int32 \
 			--channels 3 -r 3 -b 1000 -e 100000 -i 33000 -n 2
 	done
@@ -48,6 +52,7 @@ errors)
 	expect 2 "/nowhere.so" "$tool" perf --net /nowhere.so
 	expect 2 "device 99" "$tool" perf --net "$plugin" --dev 99
 	expect 3 "a number from 1 to 64" "$tool" perf -r 65
+	expect 3 "a power of two, not 6" "$tool" perf -p hypercube -r 6
 	expect 3 "a number from 1 to 64" "$tool" perf -r 2x
 	expect 3 "a number from 1 to 17179869184" "$tool" perf -b 0
 	expect 3 "a number from 1 to 17179869184" "$tool" perf -b 17G
@@ -131,11 +136,11 @@ wrong)
 		expect 2 "FAILED" env LD_PRELOAD="$build/tests/tool/libflip.so" "$tool" perf \
 			--net "$build/bench/libnccl-net-raw.so" -p $pattern -b 128K -e 128K -n 1
 	done
-	for pattern in allgather gather scatter; do
+	for pattern in all_gather gather hypercube scatter; do
 		expect 2 "FAILED" env LD_PRELOAD="$build/tests/tool/libflip.so" "$tool" perf \
 			--net "$build/bench/libnccl-net-raw.so" -p $pattern -b 256K -e 256K -n 1
 	done
-	for pattern in allreduce reduce reduce_scatter; do
+	for pattern in all_reduce reduce reduce_scatter; do
 		expect 2 "FAILED" env LD_PRELOAD="$build/tests/tool/libflip.so" "$tool" perf \
 			--net "$build/bench/libnccl-net-raw.so" -p $pattern -b 4M -e 4M -n 1
 	done

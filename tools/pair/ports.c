@@ -5,8 +5,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "request.h"
+#include "dial.h"
 #include "tools/shared/address.h"
+#include "tools/shared/hex.h"
 #include "tools/shared/member.h"
 
 #define RANGE_PORTS 3 /* of a range: the first, a middle one and the last */
@@ -77,7 +78,7 @@ struct responder *ports_open(int fd, const struct anynet_config *cfg,
 	struct sockaddr_storage control = { 0 };
 	socklen_t len = sizeof(control);
 	json_t *ports = json_array();
-	char token[TOKEN_HEX];
+	char token[HEX_TEXT(DIAL_TOKEN_BYTES)];
 
 	*list = NULL;
 	if (!r || getsockname(fd, (struct sockaddr *)&control, &len)) {
@@ -88,7 +89,7 @@ struct responder *ports_open(int fd, const struct anynet_config *cfg,
 	address_plain(&control);
 	listen_range(r, ports, &control, cfg);
 	listen_devices(r, ports, &control, cfg, probe);
-	token_print(responder_token(r), token);
+	hex_print(responder_token(r), DIAL_TOKEN_BYTES, token);
 	*list = json_pack("{s:s, s:o}", "token", token, "ports", ports);
 	if (!responder_start(r))
 		return r;

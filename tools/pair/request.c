@@ -2,13 +2,12 @@
 /* Checks a client's requests; see request.h. */
 #include "request.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <nccl_net/util.h>
 
 #include "tools/shared/address.h"
+#include "tools/shared/hex.h"
 #include "tools/shared/member.h"
 
 #define PORT_MIN 1024 /* data ports are never privileged ports */
@@ -19,24 +18,6 @@ static const char *const ops[] = {
 	[REQUEST_UNLISTEN] = "unlisten", [REQUEST_DIAL] = "dial",   [REQUEST_PLUGIN] = "plugin",
 	[REQUEST_BYE] = "bye",
 };
-
-void token_print(const unsigned char *token, char *hex)
-{
-	for (int i = 0; i < DIAL_TOKEN_BYTES; i++)
-		snprintf(hex + 2 * i, 3, "%02x", token[i]);
-}
-
-static bool token_parse(const char *hex, unsigned char *token)
-{
-	if (strlen(hex) != TOKEN_HEX - 1 || strspn(hex, "0123456789abcdef") != TOKEN_HEX - 1)
-		return false;
-	for (int i = 0; i < DIAL_TOKEN_BYTES; i++) {
-		char byte[3] = { hex[2 * i], hex[2 * i + 1], '\0' };
-
-		token[i] = (unsigned char)strtoul(byte, NULL, 16);
-	}
-	return true;
-}
 
 static int parse_dial(const json_t *message, struct request *out)
 {
@@ -49,7 +30,8 @@ static int parse_dial(const json_t *message, struct request *out)
 	d->ms = (int)member_int(message, "ms", 1, DIAL_MS_MAX, -1);
 	d->mss = (int)member_int(message, "mss", 0, 65535, -1);
 	if (out->dial_port < 0 || d->streams < 0 || d->bytes < 0 || d->ms < 0 || d->mss < 0 ||
-	    (d->mss && d->mss < MSS_MIN) || !token_parse(member_text(message, "token"), d->token))
+	    (d->mss && d->mss < MSS_MIN) ||
+	    !hex_parse(member_text(message, "token"), d->token, DIAL_TOKEN_BYTES))
 		return -1;
 	if (*address && !address_parse(address, out->dial_port, &d->to))
 		return -1;

@@ -29,7 +29,4 @@ struct request {
 /* Returns 0, or -1 if the message is not a valid request. */
 int request_parse(const json_t *message, struct request *out);
 
-#define TOKEN_HEX (2 * DIAL_TOKEN_BYTES + 1)
-void token_print(const unsigned char *token, char *hex);
-
 #endif

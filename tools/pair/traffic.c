@@ -13,6 +13,7 @@
 #include <nccl_net/util.h>
 
 #include "task.h"
+#include "tools/shared/hex.h"
 #include "tools/shared/member.h"
 #include "wire.h"
 
@@ -167,26 +168,12 @@ static json_t *handles_new(const struct side *s)
 	json_t *list = json_array();
 
 	for (int i = 0; i < s->net.channels && !*s->net.error; i++) {
-		char hex[2 * DRIVER_HANDLE_BYTES + 1];
+		char hex[HEX_TEXT(DRIVER_HANDLE_BYTES)];
 
-		for (int b = 0; b < DRIVER_HANDLE_BYTES; b++)
-			snprintf(hex + 2 * b, 3, "%02x", (unsigned char)s->net.in[i].handle[b]);
+		hex_print(s->net.in[i].handle, DRIVER_HANDLE_BYTES, hex);
 		json_array_append_new(list, json_string(hex));
 	}
 	return json_pack("{s:s, s:o}", "error", s->net.error, "handles", list);
-}
-
-static bool read_handle(const char *hex, char *handle)
-{
-	if (strlen(hex) != 2 * DRIVER_HANDLE_BYTES ||
-	    strspn(hex, "0123456789abcdef") != 2 * DRIVER_HANDLE_BYTES)
-		return false;
-	for (int b = 0; b < DRIVER_HANDLE_BYTES; b++) {
-		char byte[3] = { hex[2 * b], hex[2 * b + 1], '\0' };
-
-		handle[b] = (char)strtoul(byte, NULL, 16);
-	}
-	return true;
 }
 
 static int exchange_handles(struct side *s)
@@ -203,7 +190,7 @@ static int exchange_handles(struct side *s)
 		const json_t *list = json_object_get(theirs, "handles");
 		const char *hex = json_string_value(json_array_get(list, (size_t)i));
 
-		if (!hex || !read_handle(hex, s->net.out[i].handle))
+		if (!hex || !hex_parse(hex, s->net.out[i].handle, DRIVER_HANDLE_BYTES))
 			ret = side_fail(s, "the handles from the other host are damaged");
 	}
 	json_decref(theirs);

@@ -6,12 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
-#include "perf_args.h"
-#include "tools/shared/commands.h"
-
-#define FAILED 2 /* exit status: an error, or wrong results */
+#include "perf_meet.h"
 
 static int open_links(struct perf_rank *r)
 {
@@ -19,7 +17,8 @@ static int open_links(struct perf_rank *r)
 		group_say(r->group, "no memory");
 		return -GROUP_ERROR;
 	}
-	if (links_connect(r->links, r->link_count))
+	if (links_listen(r->links, r->link_count) || perf_meet(r, PERF_READY) ||
+	    links_connect(r->links, r->link_count))
 		return -GROUP_ERROR;
 	return links_register(r->links, r->link_count, r->opts->pattern->link_step_bytes);
 }
@@ -57,7 +56,7 @@ static double timed_runs(struct perf_rank *r, size_t count)
 		if (r->opts->pattern->run(r, count))
 			return -1;
 	}
-	if (group_barrier(r->group))
+	if (perf_meet(r, PERF_GO))
 		return -1;
 	t0 = now_ns();
 	for (int i = 0; i < r->opts->iterations; i++) {
@@ -70,31 +69,40 @@ static double timed_runs(struct perf_rank *r, size_t count)
 /* Runs one more operation with new data and checks every element. */
 static int checked_run(struct perf_rank *r, size_t count, uint32_t seed)
 {
-	r->area->wrong[r->group->rank] = 0;
+	uint64_t *wrong = &r->area->report.wrong[r->group->rank];
+
+	*wrong = 0;
 	if (!r->opts->check)
 		return 0;
 	perf_fill(r, count, seed);
-	if (group_barrier(r->group) || r->opts->pattern->run(r, count))
+	if (perf_meet(r, PERF_GO) || r->opts->pattern->run(r, count))
 		return -GROUP_ERROR;
-	r->area->wrong[r->group->rank] = perf_check(r, count, seed);
+	*wrong = perf_check(r, count, seed);
 	return 0;
 }
 
-static struct perf_row make_row(const struct perf_rank *r, size_t count)
+struct perf_row perf_row(const struct perf_options *o, const struct perf_report *report,
+			 size_t count)
 {
 	struct perf_row row = { .bytes = count * PERF_ELEMENT, .count = count };
 
-	for (int i = 0; i < r->opts->ranks; i++) {
-		if (r->area->time_us[i] > row.time_us)
-			row.time_us = r->area->time_us[i];
-		row.wrong += r->area->wrong[i];
+	for (int i = 0; i < o->ranks; i++) {
+		if (report->time_us[i] > row.time_us)
+			row.time_us = report->time_us[i];
+		row.wrong += report->wrong[i];
 	}
 	row.algbw = (double)row.bytes / row.time_us / 1e3;
-	row.busbw = row.algbw * r->opts->pattern->bus_factor(r->opts->ranks);
+	row.busbw = row.algbw * o->pattern->bus_factor(o->ranks);
 	return row;
 }
 
-/* Measures one size. All ranks compute the same row; rank 0 prints it. */
+/* Without a conductor, rank 0 prints. */
+static bool prints(const struct perf_rank *r)
+{
+	return r->conductor < 0 && r->group->rank == 0;
+}
+
+/* Measures one size. The next one changes the report only after all ranks have met again. */
 static int measure(struct perf_rank *r, size_t bytes, uint32_t seed, uint64_t *wrong)
 {
 	size_t count = r->opts->pattern->count(r->opts, bytes);
@@ -103,17 +111,17 @@ static int measure(struct perf_rank *r, size_t bytes, uint32_t seed, uint64_t *w
 
 	if (time_us < 0 || checked_run(r, count, seed))
 		return -GROUP_ERROR;
-	r->area->time_us[r->group->rank] = time_us;
-	if (group_barrier(r->group))
+	r->area->report.time_us[r->group->rank] = time_us;
+	if (perf_meet(r, PERF_ROW))
 		return -GROUP_ERROR;
-	row = make_row(r, count);
-	if (r->group->rank == 0)
-		perf_print_row(r, &row);
+	row = perf_row(r->opts, &r->area->report, count);
+	if (prints(r))
+		perf_print_row(r->opts, &row);
 	*wrong += row.wrong;
-	return group_barrier(r->group) ? -GROUP_ERROR : 0;
+	return 0;
 }
 
-static size_t next_size(const struct perf_options *o, size_t bytes)
+size_t perf_next_size(const struct perf_options *o, size_t bytes)
 {
 	return o->step_bytes ? bytes + o->step_bytes : bytes * (size_t)o->factor;
 }
@@ -123,59 +131,78 @@ static int measure_all(struct perf_rank *r, uint64_t *wrong)
 	const struct perf_options *o = r->opts;
 	uint32_t seed = 0;
 
-	if (r->group->rank == 0)
-		perf_print_head(r);
+	if (prints(r))
+		perf_print_head(o, &r->area->report);
 	perf_fill(r, o->pattern->count(o, o->max_bytes), seed);
-	for (size_t bytes = o->min_bytes; bytes <= o->max_bytes; bytes = next_size(o, bytes)) {
+	for (size_t bytes = o->min_bytes; bytes <= o->max_bytes; bytes = perf_next_size(o, bytes)) {
 		if (measure(r, bytes, ++seed, wrong))
 			return -GROUP_ERROR;
 	}
-	if (r->group->rank == 0)
-		perf_print_end(r);
+	if (prints(r))
+		perf_print_end(o, &r->area->report);
 	return 0;
+}
+
+/* What the head of the output says of this rank. */
+static void describe(struct perf_rank *r)
+{
+	struct perf_report *report = &r->area->report;
+	struct perf_place *place = &report->places[r->group->rank];
+	struct utsname host = { 0 };
+
+	uname(&host);
+	snprintf(place->host, sizeof(place->host), "%.63s", host.nodename);
+	snprintf(place->device, sizeof(place->device), "%s", r->ep.props.name);
+	place->pid = (int)getpid();
+	place->speed_mbps = r->ep.props.speed_mbps;
+	if (r->group->rank > r->group->first)
+		return;
+	snprintf(report->net, sizeof(report->net), "%s", driver_name(r->ep.net));
+	snprintf(report->path, sizeof(report->path), "%s", driver_path(r->ep.net));
+	report->abi = driver_abi(r->ep.net);
 }
 
 static int rank_main(struct group *g, void *arg)
 {
-	const struct perf_options *opts = arg;
-	struct perf_rank r = { .group = g, .opts = opts, .area = g->area };
+	struct perf_rank r = *(const struct perf_rank *)arg;
 	uint64_t wrong = 0;
 	int ret;
 
-	r.area->pid[g->rank] = (int)getpid();
-	if (endpoint_open(&r.ep, g, opts->spec, opts->abi, opts->dev))
+	r.group = g;
+	r.area = g->area;
+	if (endpoint_open(&r.ep, g, r.opts->spec, r.opts->abi, r.opts->dev))
 		return GROUP_ERROR;
+	describe(&r);
 	ret = open_buffers(&r);
 	if (!ret)
 		ret = open_links(&r);
 	if (!ret)
-		ret = group_barrier(g);
+		ret = perf_meet(&r, PERF_GO);
 	if (!ret)
 		ret = measure_all(&r, &wrong);
 	/* A rank must not close while another still needs its connections. */
 	if (!ret)
-		ret = group_barrier(g);
+		ret = perf_meet(&r, PERF_GO);
 	rank_close(&r);
 	if (ret)
 		return GROUP_ERROR;
 	return wrong ? GROUP_WRONG : GROUP_OK;
 }
 
-int cmd_perf(int argc, char **argv)
+int perf_run(const struct perf_options *o, int first, int conductor)
 {
-	struct perf_options opts;
+	struct perf_rank rank = { .opts = o, .conductor = conductor };
 	struct group g;
 	int result;
 
-	perf_parse(argc, argv, &opts);
-	if (group_create(&g, "anynet perf", opts.ranks, sizeof(struct perf_area))) {
+	if (group_create(&g, "anynet perf", o->here, sizeof(struct perf_area))) {
 		fprintf(stderr, "anynet perf: no shared memory\n");
-		return FAILED;
+		return GROUP_ERROR;
 	}
-	g.deadline_ns = (uint64_t)opts.deadline_s * 1000000000u;
-	result = group_run(&g, rank_main, &opts);
-	if (result == GROUP_WRONG)
-		fprintf(stderr, "anynet perf: WRONG RESULTS\n");
+	g.first = first;
+	g.size = o->ranks;
+	g.deadline_ns = (uint64_t)o->deadline_s * 1000000000u;
+	result = group_run(&g, rank_main, &rank);
 	group_destroy(&g);
-	return result == GROUP_OK ? 0 : FAILED;
+	return result;
 }

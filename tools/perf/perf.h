@@ -10,9 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tools/hosts/join.h"
 #include "tools/shared/net/group.h"
 #include "tools/shared/net/net_link.h"
 
+#define PERF_RANKS_MAX    256 /* on all hosts */
 #define PERF_CHANNELS_MAX 32
 #define PERF_ELEMENT      4
 #define PERF_RING_STEP    (512 * 1024) /* NCCL's 4 MiB buffer in 8 steps */
@@ -34,7 +36,9 @@ struct perf_options {
 	const struct perf_pattern *pattern;
 	const char *spec; /* of the net; see driver.h */
 	int abi, dev;
-	int ranks, channels;
+	int here;  /* ranks on each host */
+	int ranks; /* on all hosts */
+	int channels;
 	size_t min_bytes, max_bytes, step_bytes; /* step_bytes 0 = multiply by `factor` */
 	int factor;
 	int iterations, warmups;
@@ -51,12 +55,24 @@ struct perf_row {
 	uint64_t wrong;
 };
 
-/* Memory shared by the ranks. */
+struct perf_place { /* of a rank */
+	int pid, speed_mbps;
+	char host[HOST_NAME], device[64];
+};
+
+/* What is printed. */
+struct perf_report {
+	char net[64], path[512]; /* the plugin of rank 0, and its file */
+	int abi;
+	struct perf_place places[PERF_RANKS_MAX];
+	double time_us[PERF_RANKS_MAX];
+	uint64_t wrong[PERF_RANKS_MAX];
+};
+
+/* Memory shared by the ranks of a host. */
 struct perf_area {
-	struct link_slot slots[GROUP_MAX][GROUP_MAX]; /* [receiver][channel or sender] */
-	double time_us[GROUP_MAX];
-	uint64_t wrong[GROUP_MAX];
-	int pid[GROUP_MAX];
+	struct link_slot slots[PERF_RANKS_MAX][PERF_RANKS_MAX]; /* [receiver][channel or sender] */
+	struct perf_report report;
 };
 
 struct perf_ring;
@@ -66,6 +82,7 @@ struct perf_rank {
 	struct group *group;
 	const struct perf_options *opts;
 	struct perf_area *area;
+	int conductor; /* socket to it, for the first rank of a host; -1 = all ranks are on this host */
 	struct endpoint ep;
 
 	struct link *links;
@@ -78,6 +95,8 @@ struct perf_rank {
 
 struct perf_pattern {
 	const char *name, *title, *redop;
+	bool has_channels; /* --channels counts its rings */
+	bool is_of_two;    /* the number of ranks has to be a power of two */
 	size_t link_step_bytes;
 	/* Returns the number of elements for a size of `bytes`. */
 	size_t (*count)(const struct perf_options *opts, size_t bytes);
@@ -94,7 +113,7 @@ struct perf_pattern {
 };
 
 extern const struct perf_pattern perf_allgather, perf_allreduce, perf_alltoall, perf_broadcast,
-	perf_gather, perf_reduce, perf_reduce_scatter, perf_scatter, perf_sendrecv;
+	perf_gather, perf_hypercube, perf_reduce, perf_reduce_scatter, perf_scatter, perf_sendrecv;
 
 /* For patterns that divide the data into one part per rank. */
 size_t perf_parts_count(const struct perf_options *opts, size_t bytes);
@@ -118,9 +137,17 @@ uint64_t perf_check(struct perf_rank *r, size_t count, uint32_t seed);
 /* out[i] = a[i] + b[i] */
 void perf_sum(enum perf_type type, void *out, const void *a, const void *b, size_t count);
 
-/* perf_print.c; only rank 0 calls these. */
-void perf_print_head(const struct perf_rank *r);
-void perf_print_row(const struct perf_rank *r, const struct perf_row *row);
-void perf_print_end(const struct perf_rank *r);
+/* perf.c: runs ranks first, first + 1, … of this host. `conductor`: as in perf_rank. Returns a GROUP_ code. */
+int perf_run(const struct perf_options *o, int first, int conductor);
+/* The sizes from line to line. */
+size_t perf_next_size(const struct perf_options *o, size_t bytes);
+/* The line for `count` elements, after all ranks have reported. */
+struct perf_row perf_row(const struct perf_options *o, const struct perf_report *report,
+			 size_t count);
+
+/* perf_print.c: for rank 0, or for the conductor. */
+void perf_print_head(const struct perf_options *o, const struct perf_report *report);
+void perf_print_row(const struct perf_options *o, const struct perf_row *row);
+void perf_print_end(const struct perf_options *o, const struct perf_report *report);
 
 #endif

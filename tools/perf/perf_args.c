@@ -3,12 +3,12 @@
 #include "perf_args.h"
 
 #include <argp.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <nccl_net/util.h>
 
 #include "tools/shared/args.h"
-#include "tools/shared/self.h"
 
 #define BYTES_MAX    (16LL << 30)
 #define DEADLINE_MAX 86400
@@ -26,10 +26,10 @@ enum {
 
 static const struct argp_option options[] = {
 	{ "pattern", 'p', "NAME", 0,
-	  "allgather, allreduce, alltoall, broadcast, gather, reduce, reduce_scatter, scatter or "
-	  "sendrecv (allreduce)",
+	  "all_gather, all_reduce, alltoall, broadcast, gather, hypercube, reduce, reduce_scatter, "
+	  "scatter or sendrecv (all_reduce)",
 	  1 },
-	{ "ranks", 'r', "N", 0, "processes on this host (2)", 1 },
+	{ "ranks", 'r', "N", 0, "processes on each host (2, or 1 with several hosts)", 1 },
 	{ "channels", KEY_CHANNELS, "N", 0, "rings of patterns with sums (2)", 1 },
 	{ "minbytes", 'b', "BYTES", 0, "smallest size (8)", 2 },
 	{ "maxbytes", 'e', "BYTES", 0, "largest size (32M, or the smallest if that is larger)", 2 },
@@ -46,21 +46,22 @@ static const struct argp_option options[] = {
 	{ "abi", KEY_ABI, "N", 0, "net API version of the plugin, 5 to 12 (the newest)", 4 },
 	{ "dev", KEY_DEV, "N", 0, "device of the net (0)", 4 },
 	{ "deadline", KEY_DEADLINE, "S", 0, "give up after S seconds without progress (60)", 5 },
-	{ "json", KEY_JSON, NULL, 0, "print JSON", 6 },
-	{ "csv", KEY_CSV, NULL, 0, "print CSV", 6 },
+	{ NULL, 0, NULL, 0, "Output:", 9 },
+	{ "json", KEY_JSON, NULL, 0, "print JSON", 9 },
+	{ "csv", KEY_CSV, NULL, 0, "print CSV", 9 },
 	{ 0 },
 };
 
 static const char doc[] =
-	"Measures collectives between processes of this host, over any NCCL net, the way NCCL's "
-	"proxy drives it. Every result is checked."
+	"Measures collectives between processes of this host, or of several hosts, over any NCCL "
+	"net, the way NCCL's proxy drives it. Every result is checked."
 	"\vBYTES may end in K, M or G. Times are those of the slowest rank; algbw and busbw are "
 	"computed as in nccl-tests. The net's warnings are shown; NCCL_DEBUG=INFO shows more. "
 	"Exit status: 0 ok, 2 an error or wrong results, 3 invalid arguments.";
 
 static const struct perf_pattern *const patterns[] = {
-	&perf_allgather, &perf_allreduce,      &perf_alltoall, &perf_broadcast, &perf_gather,
-	&perf_reduce,    &perf_reduce_scatter, &perf_scatter,  &perf_sendrecv,
+	&perf_allgather, &perf_allreduce, &perf_alltoall,       &perf_broadcast, &perf_gather,
+	&perf_hypercube, &perf_reduce,    &perf_reduce_scatter, &perf_scatter,   &perf_sendrecv,
 };
 
 static const struct perf_pattern *parse_pattern(struct argp_state *state, const char *text)
@@ -88,16 +89,38 @@ static void check_sizes(struct argp_state *state, struct perf_options *o)
 		argp_error(state, "-e %zu is smaller than -b %zu", o->max_bytes, o->min_bytes);
 }
 
+static void check_ranks(struct argp_state *state, struct perf_arguments *a)
+{
+	struct perf_options *o = &a->perf;
+	size_t hosts = a->hosts.count ? a->hosts.count : 1;
+
+	if (a->hosts.rendezvous.host)
+		hosts = a->hosts.rendezvous.nodes;
+	if (!o->here)
+		o->here = hosts_are_given(&a->hosts) ? 1 : 2;
+	if (hosts * (size_t)o->here > PERF_RANKS_MAX)
+		argp_error(state, "%zu hosts with %d ranks each: more than %d ranks", hosts,
+			   o->here, PERF_RANKS_MAX);
+	o->ranks = (int)hosts * o->here;
+	if (o->pattern->is_of_two && !perf_is_of_two(o->ranks) && !a->hosts.is_worker)
+		argp_error(state, "%s: the number of ranks has to be a power of two, not %d",
+			   o->pattern->name, o->ranks);
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-	struct perf_options *o = state->input;
+	struct perf_arguments *a = state->input;
+	struct perf_options *o = &a->perf;
 
 	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &a->hosts;
+		break;
 	case 'p':
 		o->pattern = parse_pattern(state, arg);
 		break;
 	case 'r':
-		o->ranks = (int)args_number(state, "--ranks", arg, 1, GROUP_MAX);
+		o->here = (int)args_number(state, "--ranks", arg, 1, GROUP_MAX);
 		break;
 	case KEY_CHANNELS:
 		o->channels = (int)args_number(state, "--channels", arg, 1, PERF_CHANNELS_MAX);
@@ -149,6 +172,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		break;
 	case ARGP_KEY_END:
 		check_sizes(state, o);
+		check_ranks(state, a);
 		break;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -156,17 +180,42 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
-void perf_parse(int argc, char **argv, struct perf_options *opts)
+bool perf_is_of_two(int ranks)
 {
+	return !(ranks & (ranks - 1));
+}
+
+/* A precision of 0 prints nothing for 0. */
+char *perf_words(const struct perf_options *o)
+{
+	char *words;
+
+	return asprintf(&words,
+			"--pattern %s --ranks %d --channels %d -b %zu -e %zu -f %d%s%.0zu "
+			"-n %d -w %d -c %d -d %s%s%.0d --dev %d --deadline %d",
+			o->pattern->name, o->here, o->channels, o->min_bytes, o->max_bytes,
+			o->factor, o->step_bytes ? " -i " : "", o->step_bytes, o->iterations,
+			o->warmups, o->check, o->type == PERF_INT32 ? "int32" : "float",
+			o->abi ? " --abi " : "", o->abi, o->dev, o->deadline_s) < 0
+		       ? NULL
+		       : words;
+}
+
+void perf_parse(int argc, char **argv, struct perf_arguments *a)
+{
+	static const struct argp_child children[] = {
+		{ &hosts_argp, 0, NULL, 0 },
+		{ 0 },
+	};
 	static const struct argp argp = {
 		.options = options,
 		.parser = parse,
 		.doc = doc,
+		.children = children,
 	};
 
-	*opts = (struct perf_options){
+	a->perf = (struct perf_options){
 		.pattern = &perf_allreduce,
-		.ranks = 2,
 		.channels = 2,
 		.min_bytes = 8,
 		.factor = 2,
@@ -175,8 +224,7 @@ void perf_parse(int argc, char **argv, struct perf_options *opts)
 		.check = true,
 		.deadline_s = 60,
 	};
+	hosts_default(&a->hosts);
 	argp_err_exit_status = ARGS_WRONG;
-	argp_parse(&argp, argc, argv, 0, NULL, opts);
-	if (!opts->spec)
-		opts->spec = self_plugin();
+	argp_parse(&argp, argc, argv, 0, NULL, a);
 }

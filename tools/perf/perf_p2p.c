@@ -81,13 +81,56 @@ static uint32_t allgather_expected(const struct perf_rank *r, size_t count, size
 }
 
 const struct perf_pattern perf_allgather = {
-	.name = "allgather",
+	.name = "all_gather",
 	.title = "all-gather, each to all others",
 	.redop = "none",
 	.link_step_bytes = PERF_P2P_STEP,
 	.count = perf_parts_count,
 	.open = all_open,
 	.run = allgather_run,
+	.expected = allgather_expected,
+	.bus_factor = perf_parts_bus_factor,
+};
+
+/* All-gather in log2 n steps: to and from the rank at distance 1, 2, 4, …, which swap all that they have. */
+static int hypercube_open(struct perf_rank *r)
+{
+	if (streams_allocate(r, r->group->size))
+		return -GROUP_ERROR;
+	for (int distance = 1; distance < r->group->size; distance *= 2) {
+		stream_add(r, r->group->rank ^ distance, true);
+		stream_add(r, r->group->rank ^ distance, false);
+		r->streams[r->link_count - 2].relays = true;
+	}
+	return 0;
+}
+
+static int hypercube_run(struct perf_rank *r, size_t count)
+{
+	size_t part = count / (size_t)r->group->size * PERF_ELEMENT;
+	size_t me = (size_t)r->group->rank, distance = 1;
+
+	memcpy((char *)r->output + me * part, r->input, part);
+	for (int i = 0; i < r->link_count; i += 2, distance *= 2) {
+		size_t begin = me & ~(distance - 1); /* of the parts that this rank has */
+
+		stream_start(&r->streams[i], begin * part, distance * part);
+		stream_start(&r->streams[i + 1], (begin ^ distance) * part, distance * part);
+		if (streams_run(r))
+			return -GROUP_ERROR;
+	}
+	return 0;
+}
+
+const struct perf_pattern perf_hypercube = {
+	.name = "hypercube",
+	.title = "all-gather, hypercube",
+	.redop = "none",
+	.is_of_two = true,
+	.link_step_bytes = PERF_P2P_STEP,
+	.count = perf_parts_count,
+	.open = hypercube_open,
+	.run = hypercube_run,
 	.expected = allgather_expected,
 	.bus_factor = perf_parts_bus_factor,
 };

@@ -292,7 +292,8 @@ static double ring_bus_factor(int ranks)
 }
 
 const struct perf_pattern perf_allreduce = {
-	.name = "allreduce",
+	.name = "all_reduce",
+	.has_channels = true,
 	.title = "all-reduce, ring",
 	.redop = "sum",
 	.link_step_bytes = PERF_RING_STEP,
@@ -305,6 +306,7 @@ const struct perf_pattern perf_allreduce = {
 
 const struct perf_pattern perf_reduce = {
 	.name = "reduce",
+	.has_channels = true,
 	.title = "reduce at rank 0, chain",
 	.redop = "sum",
 	.link_step_bytes = PERF_RING_STEP,
@@ -318,6 +320,7 @@ const struct perf_pattern perf_reduce = {
 
 const struct perf_pattern perf_reduce_scatter = {
 	.name = "reduce_scatter",
+	.has_channels = true,
 	.title = "reduce-scatter, ring",
 	.redop = "sum",
 	.link_step_bytes = PERF_RING_STEP,

@@ -20,7 +20,8 @@ static int send_step(struct perf_rank *r, struct perf_stream *s)
 
 	if (link_has_room(l)) {
 		size_t bytes = step_bytes_of(s, step);
-		const char *from = (const char *)r->input + s->offset + step * PERF_P2P_STEP;
+		const char *data = s->relays ? r->output : r->input;
+		const char *from = data + s->offset + step * PERF_P2P_STEP;
 
 		memcpy(link_slot_data(l, l->posted), from, bytes);
 		ret = link_post(l, bytes);

@@ -7,6 +7,7 @@
 
 struct perf_stream {
 	struct link *link;
+	bool relays;   /* sends from the output: what it has received */
 	size_t offset; /* in input or output, in bytes; of the current run */
 	size_t bytes;
 	uint64_t first; /* link->posted and link->done at the start of the run */

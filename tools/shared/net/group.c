@@ -27,7 +27,7 @@ struct group_shared {
 	_Atomic int cancelled;
 	_Atomic int said_once;
 	_Atomic unsigned arrived, generation; /* of the barrier */
-	_Atomic unsigned beats[GROUP_MAX];    /* heartbeat of each member's loop */
+	_Atomic unsigned beats[GROUP_MAX];    /* heartbeat of each member's loop; [rank - first] */
 };
 
 struct member {
@@ -98,6 +98,7 @@ int group_create(struct group *g, const char *who, int size, size_t area_bytes)
 	*g = (struct group){
 		.who = who,
 		.size = size,
+		.here = size,
 		.rank = -1,
 		.deadline_ns = 60000000000ull,
 		.yields = true,
@@ -124,7 +125,7 @@ int group_idle(struct group *g)
 	if (++g->idle_passes % (g->yields ? LOOK_YIELDS : LOOK_EVERY))
 		return 0;
 
-	atomic_fetch_add_explicit(&g->shared->beats[g->rank], 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&g->shared->beats[g->rank - g->first], 1, memory_order_relaxed);
 	if (atomic_load_explicit(&g->shared->cancelled, memory_order_relaxed))
 		return -ECANCELED;
 	now = now_ns();
@@ -144,7 +145,7 @@ int group_barrier(struct group *g)
 	unsigned generation = atomic_load(&s->generation);
 	int ret;
 
-	if (atomic_fetch_add(&s->arrived, 1) + 1 == (unsigned)g->size) {
+	if (atomic_fetch_add(&s->arrived, 1) + 1 == (unsigned)g->here) {
 		atomic_store(&s->arrived, 0);
 		atomic_fetch_add(&s->generation, 1);
 	}
@@ -205,10 +206,10 @@ static int judge(struct group *g, const struct member *m, int rank, int status)
 
 static void kill_all(struct group *g, struct member *members)
 {
-	for (int i = 0; i < g->size; i++) {
+	for (int i = 0; i < g->here; i++) {
 		if (!members[i].pid || members[i].killed)
 			continue;
-		group_say(g, "rank %d does not exit; killing it", i);
+		group_say(g, "rank %d does not exit; killing it", g->first + i);
 		members[i].killed = true;
 		kill(members[i].pid, SIGKILL);
 	}
@@ -219,7 +220,7 @@ static bool is_frozen(struct group *g, struct member *members)
 {
 	uint64_t now = now_ns();
 
-	for (int i = 0; i < g->size; i++) {
+	for (int i = 0; i < g->here; i++) {
 		unsigned beats = atomic_load(&g->shared->beats[i]);
 		struct member *m = &members[i];
 
@@ -229,7 +230,7 @@ static bool is_frozen(struct group *g, struct member *members)
 			m->beats = beats;
 			m->seen_ns = now;
 		} else if (now - m->seen_ns > g->deadline_ns + FROZEN_NS) {
-			group_say(g, "rank %d is blocked inside a call", i);
+			group_say(g, "rank %d is blocked inside a call", g->first + i);
 			return true;
 		}
 	}
@@ -240,14 +241,14 @@ static int reap(struct group *g, struct member *members, int *alive)
 {
 	int result = GROUP_OK;
 
-	for (int i = 0; i < g->size; i++) {
+	for (int i = 0; i < g->here; i++) {
 		int code, status;
 
 		if (!members[i].pid || waitpid(members[i].pid, &status, WNOHANG) <= 0)
 			continue;
 		members[i].pid = 0;
 		(*alive)--;
-		code = judge(g, &members[i], i, status);
+		code = judge(g, &members[i], g->first + i, status);
 		if (code == GROUP_ERROR)
 			cancel(g);
 		result = group_worse(result, code);
@@ -286,20 +287,20 @@ int group_run(struct group *g, int (*body)(struct group *g, void *arg), void *ar
 	sigaddset(&chld, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &chld, &before);
 	fflush(NULL);
-	for (int i = 0; i < g->size; i++) {
+	for (int i = 0; i < g->here; i++) {
 		pid_t pid = fork();
 
 		if (!pid)
-			exit(member_main(g, i, parent, body, arg));
+			exit(member_main(g, g->first + i, parent, body, arg));
 		if (pid < 0) {
-			group_say(g, "cannot start rank %d: %s", i, strerror(errno));
+			group_say(g, "cannot start rank %d: %s", g->first + i, strerror(errno));
 			cancel(g);
 			break;
 		}
 		members[i].pid = pid;
 		alive++;
 	}
-	result = alive == g->size ? GROUP_OK : GROUP_ERROR;
+	result = alive == g->here ? GROUP_OK : GROUP_ERROR;
 	result = group_worse(result, watch(g, members, alive, &chld));
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	return result;

@@ -17,9 +17,10 @@
 struct group_shared; /* internal part of the shared memory */
 
 struct group {
-	const char *who; /* program name, printed before every message */
-	int size;
-	int rank;             /* -1 in the parent */
+	const char *who;      /* program name, printed before every message */
+	int size;             /* ranks of the job; more than `here` if others run on other hosts */
+	int first, here;      /* the members on this host are ranks first, first + 1, … */
+	int rank;             /* of this member; -1 in the parent */
 	uint64_t deadline_ns; /* maximum time a member may wait without progress */
 	bool yields;          /* yield the core when idle, as NCCL's proxy thread does */
 
@@ -40,7 +41,7 @@ enum {
 	GROUP_WRONG = 2
 };
 
-/* Initialises *g and its area of `area_bytes`. Returns 0 or -errno. */
+/* Initialises *g, a job of `size` members, and its area of `area_bytes`. Returns 0 or -errno. */
 int group_create(struct group *g, const char *who, int size, size_t area_bytes);
 void group_destroy(struct group *g);
 
@@ -50,7 +51,7 @@ int group_run(struct group *g, int (*body)(struct group *g, void *arg), void *ar
 /* Returns the worse of two exit codes. GROUP_ERROR outranks GROUP_WRONG: after an error the run has proved nothing. */
 int group_worse(int a, int b);
 
-/* Waits until all members have called it. Returns 0, or the error of group_idle. */
+/* Waits until all members on this host have called it. Returns 0, or the error of group_idle. */
 int group_barrier(struct group *g);
 
 /*

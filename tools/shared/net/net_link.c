@@ -29,7 +29,7 @@ static const char *result_text(int result)
 }
 
 /*
- * Log lines of the net. All ranks run on one host and log the same lines at init, so only rank 0
+ * Log lines of the net. The ranks of a host log the same lines at init, so only the first one
  * prints them. The others keep their last warning, and print it if init fails.
  */
 static struct {
@@ -125,7 +125,7 @@ int endpoint_open(struct endpoint *ep, struct group *g, const char *spec, int ab
 	}
 	logger.group = g;
 	logger.level = log_level();
-	logger.quiet = g->rank > 0;
+	logger.quiet = g->rank > g->first;
 	ret = endpoint_init(ep);
 	logger.quiet = false;
 	if (ret && logger.last_warning[0])
@@ -158,8 +158,9 @@ static int link_listen(struct link *l)
 	result = driver_listen(l->ep->net, l->ep->ctx, l->ep->dev, l->slot->handle, &l->listener);
 	if (result)
 		return link_fail(l, "listen", result);
+	l->slot->sender = l->peer;
 	atomic_store_explicit(&l->slot->ready, 1, memory_order_release);
-	return 1;
+	return 0;
 }
 
 static int link_connect(struct link *l)
@@ -218,18 +219,22 @@ static int connect_all(struct link *links, int count)
 	return 0;
 }
 
-int links_connect(struct link *links, int count)
+int links_listen(struct link *links, int count)
 {
-	int ret;
-
 	for (int i = 0; i < count; i++) {
-		if (links[i].is_send)
-			continue;
-		ret = link_listen(&links[i]);
-		if (ret < 0)
+		int ret = links[i].is_send || links[i].listener ? 0 : link_listen(&links[i]);
+
+		if (ret)
 			return ret;
 	}
-	return count ? connect_all(links, count) : 0;
+	return 0;
+}
+
+int links_connect(struct link *links, int count)
+{
+	int ret = links_listen(links, count);
+
+	return ret || !count ? ret : connect_all(links, count);
 }
 
 static size_t buffer_bytes(size_t step_bytes)

@@ -36,6 +36,7 @@ void endpoint_close(struct endpoint *ep);
 /* In the group's area: the receiver publishes its handle here for the sender. */
 struct link_slot {
 	_Atomic int ready;
+	int sender; /* rank that connects */
 	_Alignas(8) char handle[DRIVER_HANDLE_BYTES];
 };
 
@@ -65,10 +66,12 @@ struct link {
 
 /*
  * links_connect connects `count` links (ep, slot, is_send and peer set, the rest zero); all ranks
- * call it at the same time. links_register gives each link a registered buffer of LINK_STEPS ×
- * step_bytes, part of one mapping whose start is the first link's buffer. Both return 0 or
- * -GROUP_ERROR. links_close undoes both, also after a partial failure.
+ * call it at the same time. links_listen is its first part, for those who carry slots to other hosts
+ * before the second. links_register gives each link a registered buffer of LINK_STEPS ×
+ * step_bytes, part of one mapping whose start is the first link's buffer. All return 0 or
+ * -GROUP_ERROR. links_close undoes them, also after a partial failure.
  */
+int links_listen(struct link *links, int count);
 int links_connect(struct link *links, int count);
 int links_register(struct link *links, int count, size_t step_bytes);
 void links_close(struct link *links, int count);

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* anynet perf: on this host, or on several. */
+#include "tools/shared/commands.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "perf_args.h"
+#include "perf_conduct.h"
+#include "perf_worker.h"
+#include "tools/shared/self.h"
+#include "tools/shared/shell.h"
+
+#define FAILED 2 /* exit status: an error, or wrong results */
+
+/* Returns what a worker that ssh starts is given, or NULL if out of memory. The caller frees it. */
+static char *worker_words(const struct perf_options *o)
+{
+	char *same = perf_words(o), *net = shell_quoted(o->spec ? o->spec : ""), *words;
+
+	if (!same || !net ||
+	    asprintf(&words, "perf --worker %s%s%s", same, o->spec ? " --net " : "",
+		     o->spec ? net : "") < 0)
+		words = NULL;
+	free(same);
+	free(net);
+	return words;
+}
+
+/* Returns the exit status of a worker, or -1 with the result of the run. */
+static int run_on_hosts(struct perf_arguments *a, int *result)
+{
+	char *words = worker_words(&a->perf);
+	struct perf_options own = a->perf;
+	struct worker_options worker = perf_worker(&own, self_path());
+	int status;
+
+	if (!own.spec)
+		own.spec = self_plugin();
+	status = words ? hosts_start(&a->hosts, words, &worker) : FAILED;
+	free(words);
+	if (status < 0)
+		*result = perf_conduct(a->hosts.nodes, a->hosts.count, &a->perf);
+	return status;
+}
+
+int cmd_perf(int argc, char **argv)
+{
+	static struct perf_arguments a;
+	int result, status;
+
+	perf_parse(argc, argv, &a);
+	if (hosts_are_given(&a.hosts) || a.hosts.is_worker) {
+		status = run_on_hosts(&a, &result);
+		if (status >= 0)
+			return status;
+	} else {
+		if (!a.perf.spec)
+			a.perf.spec = self_plugin();
+		result = perf_run(&a.perf, 0, -1);
+	}
+	if (result == GROUP_WRONG)
+		fprintf(stderr, "anynet perf: WRONG RESULTS\n");
+	return result == GROUP_OK ? 0 : FAILED;
+}
