@@ -48,6 +48,14 @@ uint64_t os_now_ms(void)
 	return anynet_max(now, before);
 }
 
+uint64_t os_now_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
 static ANYNET_COLD int no_random(int err)
 {
 	anynet_warn("the kernel provides no random numbers: %s; connections cannot be made",

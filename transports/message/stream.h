@@ -88,7 +88,7 @@ struct anynet_stream_ops {
 /* Min bytes acknowledged that count as progress while more is to be sent: above heartbeats and a packet or two. */
 #define STREAM_PROGRESS_BYTES 4096
 
-/* State of a path. TCP fills all but `lost`, from TCP_INFO; a queue pair fills only `lost`. */
+/* State of a path. TCP fills all but `lost` and `qp`, from TCP_INFO; a queue pair fills only these two. */
 struct stream_signs {
 	bool waiting;      /* the peer's host has not acknowledged everything that was sent */
 	unsigned tries;    /* retransmissions or window probes in a row without an answer */
@@ -100,6 +100,11 @@ struct stream_signs {
 	unsigned resent;  /* packets retransmitted by the kernel */
 	uint64_t rate;    /* the kernel's delivery rate, bytes per s */
 	uint64_t busy_us; /* time with data in flight or to send */
+	struct {
+		/* For statistics: bytes of large frames that have arrived; the time in which any were in flight */
+		uint64_t acked, busy_us;
+		unsigned rtt_us; /* until one is known to have arrived */
+	} qp;
 };
 
 /* Progress of a stream over its connections (progress.c). */

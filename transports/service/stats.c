@@ -83,9 +83,10 @@ static void tell_stream(const struct anynet_comm *comm, const struct anynet_stre
 	out->frames = stream->ops->frames(stream);
 	out->rate = comm->is_send ? stream->health.seen.rate : 0;
 	out->resent = stream->health.seen.resent;
-	out->acked = stream->health.seen.acked;
-	out->busy_us = stream->health.seen.busy_us;
-	out->rtt_us = stream->health.seen.rtt_us;
+	/* Of a connection, or of a queue pair: the other is 0. */
+	out->acked = stream->health.seen.acked + stream->health.seen.qp.acked;
+	out->busy_us = stream->health.seen.busy_us + stream->health.seen.qp.busy_us;
+	out->rtt_us = stream->health.seen.rtt_us + stream->health.seen.qp.rtt_us;
 	out->breaks = stream->breaks.count;
 	out->down_ms = !stream_stands(stream) ? by_clock(round, stream->breaks.ms) : 0;
 	out->index = stream->index;

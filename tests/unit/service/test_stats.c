@@ -85,6 +85,10 @@ static void test_a_page_tells_of_process_comms_and_streams(void **state)
 	reqs[0] = pair_irecv(&pair, pair_in, 100, 7);
 	pair.send->streams[1]->health.seen.acked = 4096;
 	pair.send->streams[1]->health.seen.busy_us = 300;
+	/* A queue pair says it elsewhere. */
+	pair.send->streams[0]->health.seen.qp.acked = 8192;
+	pair.send->streams[0]->health.seen.qp.busy_us = 700;
+	pair.send->streams[0]->health.seen.qp.rtt_us = 80;
 	page = own_page_look();
 	assert_int_equal(page.process.pid, getpid());
 	assert_string_equal(page.process.net, "IB");
@@ -108,6 +112,9 @@ static void test_a_page_tells_of_process_comms_and_streams(void **state)
 	assert_int_equal(send->streams[0].bytes + send->streams[1].bytes, PAIR_LARGE);
 	assert_int_equal(send->streams[1].acked, 4096);
 	assert_int_equal(send->streams[1].busy_us, 300);
+	assert_int_equal(send->streams[0].acked, 8192);
+	assert_int_equal(send->streams[0].busy_us, 700);
+	assert_int_equal(send->streams[0].rtt_us, 80);
 	assert_int_equal(recv->streams[1].kind, ANYNET_STATS_TCP);
 	assert_int_equal(recv->streams[1].state, ANYNET_STATS_UP);
 	assert_int_equal(recv->streams[1].index, 1);

@@ -90,6 +90,7 @@ static void take_qp(struct ib_stream *stream, struct ib_qp *qp)
 		return;
 	stream->asked = 0;
 	stream->bytes_out = 0;
+	stream->flow = (struct ib_flow){ 0 };
 	if (qp) {
 		qp->sq.signal_all = base->comm->stream_count > 1;
 		register_ring(stream);
@@ -144,7 +145,12 @@ static bool ib_signs(struct anynet_stream *base, struct stream_signs *signs)
 	}
 	if (!stream->qp)
 		return stream->over_tcp->signs(base, signs);
-	*signs = (struct stream_signs){ .lost = has_lost_port(stream->qp) };
+	*signs = (struct stream_signs){
+		.lost = has_lost_port(stream->qp),
+		.qp = { .acked = stream->flow.acked,
+			.busy_us = ib_flow_busy_us(&stream->flow),
+			.rtt_us = (unsigned)stream->flow.rtt_us },
+	};
 	if (peeked < 0)
 		base->ended = true;
 	if (base->comm->is_send)

@@ -8,6 +8,7 @@
 #define ANYNET_IB_STREAM_H
 
 #include "memory/ib_memory.h"
+#include "path/ib/ib_flow.h"
 #include "path/ib/ib_qp.h"
 #include "path/tcp/tcp_stream.h"
 
@@ -21,6 +22,7 @@ struct ib_stream {
 	bool by_qp;        /* send comm: the frames in flight were sent by a queue pair */
 	uint64_t arrived;  /* send comm, by_qp: the frames before this number have arrived */
 	size_t bytes_out;  /* send comm, by_qp: bytes in flight, headers included */
+	struct ib_flow flow; /* send comm, with a queue pair */
 	uint64_t asked;    /* send comm: 1 + the frame for which ASK was last sent; 0 = none */
 	bool sends_cts;    /* receive comm: this queue pair has begun to send CTS */
 	bool takes_frames; /* receive comm: last `frames` written to the peer's CTS ring */

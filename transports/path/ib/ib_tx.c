@@ -42,6 +42,8 @@ void ib_confirm(struct ib_stream *stream, uint64_t end)
 		const struct frame_id *id = &tcp_log_at(&stream->tcp, stream->arrived)->id;
 
 		stream->bytes_out -= bytes_of(id);
+		if (id->length >= IB_FLOW_LARGE)
+			ib_flow_arrived(&stream->flow, stream->arrived, id->length);
 		send_arrived(comm, id);
 	}
 }
@@ -268,6 +270,8 @@ int ib_transmit_data(struct anynet_stream *base)
 			return ret == -EAGAIN ? 0 : ret;
 		base->sent.bytes += id->length;
 		stream->bytes_out += bytes_of(id);
+		if (id->length >= IB_FLOW_LARGE)
+			ib_flow_begin(&stream->flow, tcp->log.next);
 		tcp->log.next++;
 		send_written((struct send_comm *)base->comm, id);
 	}

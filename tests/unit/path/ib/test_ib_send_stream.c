@@ -17,6 +17,13 @@
 #define PLACE_KEY 0x55
 
 static struct pair pair;
+static uint64_t now_us;
+
+uint64_t __wrap_os_now_us(void);
+uint64_t __wrap_os_now_us(void)
+{
+	return now_us;
+}
 
 static int setup(void **state)
 {
@@ -250,6 +257,61 @@ static void test_the_oldest_message_that_waits_is_shown(void **state)
 	assert_int_equal(ib_posted[0].frame.type, ANYNET_FRAME_LOOK);
 	assert_int_equal(ib_posted[0].frame.seq, 1);
 	assert_int_equal(ib_posted[0].frame.size, LARGE);
+}
+
+/* The statistics of the stream at this time of the clock. */
+static struct stream_signs signs_at(uint64_t us)
+{
+	struct stream_signs signs;
+
+	now_us = us;
+	assert_true(pair.send->streams[0]->ops->signs(pair.send->streams[0], &signs));
+	return signs;
+}
+
+/* Its speed: the bytes that arrived, and the time in which they were in flight. A small frame that the adapter has not
+ * reported is not in flight for long. */
+static void test_the_time_of_large_frames_is_known(void **state)
+{
+	struct anynet_request *first, *second;
+	struct stream_signs signs;
+
+	(void)state;
+	now_us = 1000;
+	ib_open_send(&pair, 1, 1);
+	pair_send(&pair, pair_out, 100);
+	arrive(0);
+	signs = signs_at(2000);
+	assert_true(!signs.qp.acked && !signs.qp.busy_us && !signs.qp.rtt_us);
+	cts(0, 1, LARGE);
+	cts(0, 2, LARGE);
+	first = pair_isend(&pair, pair_out, LARGE, 0);
+	now_us = 2300;
+	second = pair_isend(&pair, pair_out, LARGE, 0);
+	signs = signs_at(2400);
+	assert_true(!signs.qp.acked && signs.qp.busy_us == 400);
+	now_us = 2500;
+	stub_complete(ib_qp_of(pair.send, 0)->ibv, 1, IBV_WC_SUCCESS);
+	assert_true(pair_done(first, NULL));
+	signs = signs_at(2700);
+	assert_int_equal(signs.qp.acked, LARGE);
+	assert_int_equal(signs.qp.busy_us, 700);
+	assert_int_equal(signs.qp.rtt_us, 500);
+	now_us = 3000;
+	stub_complete(ib_qp_of(pair.send, 0)->ibv, 1, IBV_WC_SUCCESS);
+	assert_true(pair_done(second, NULL));
+	pair_send(&pair, pair_out, 100);
+	signs = signs_at(9000);
+	assert_int_equal(signs.qp.acked, 2 * LARGE);
+	assert_int_equal(signs.qp.busy_us, 1000);
+	assert_int_equal(signs.qp.rtt_us, 500); /* the second was posted while the first was timed */
+	cts(0, 4, LARGE);
+	first = pair_isend(&pair, pair_out, LARGE, 0);
+	now_us = 9000 + 1300;
+	arrive(0);
+	assert_true(pair_done(first, NULL));
+	assert_int_equal(signs_at(20000).qp.rtt_us, (7 * 500 + 1300) / 8);
+	assert_int_equal(signs_at(20000).qp.busy_us, 2300);
 }
 
 static void test_the_tcp_connection_tells_that_the_peer_is_gone(void **state)
@@ -540,6 +602,7 @@ int main(void)
 		T(test_a_small_message_waits_for_its_cts_then),
 		T(test_a_small_message_goes_when_it_may),
 		T(test_the_oldest_message_that_waits_is_shown),
+		T(test_the_time_of_large_frames_is_known),
 		T(test_the_tcp_connection_tells_that_the_peer_is_gone),
 		T(test_nothing_is_written_when_a_comm_is_closed),
 		T(test_a_peer_does_not_write_into_the_ring),
