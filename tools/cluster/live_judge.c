@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "live_window.h"
+#include "live_slow.h"
 #include "tools/shared/judge/finding.h"
 #include "tools/shared/member.h"
 
@@ -194,7 +194,7 @@ static void add_paths(const struct live *live, json_t *list)
 					continue;
 				if (devices)
 					add_device(live, list, e, (enum fault)f);
-				else
+				else if (f != PATH_SLOW || !slow_by_another(live, e))
 					add_path(list, e, (enum fault)f);
 			}
 		}

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "live_slow.h"
 #include "tools/shared/doubles.h"
 #include "tools/shared/member.h"
 
@@ -26,19 +27,6 @@
 #define BROKE   (2.0 / 3) /* the last connection broke */
 #define LEFT    0.4       /* a connection broke, others are up */
 #define MISSING (1.0 / 3) /* there is no connection, or one is down */
-
-/*
- * A path is slow if its rate is far below the median. The rate is bytes acknowledged per time with data in flight,
- * both counted by the kernel. Each second in flight adds evidence. A slow path has a queue, which lengthens the
- * round trip; without a queue, the program causes the low rate. The kernel counts time in timer ticks, so that a
- * few milliseconds are too coarse.
- */
-#define SLOW         1.0       /* per second in flight, for (rate + rtt) / 2 of weigh_slow */
-#define FAST         (1.0 / 3) /* subtracted in a look without a low rate or a queue */
-#define SLOW_BYTES   20000     /* minimum acknowledged in a look to measure a rate */
-#define SLOW_BUSY_US 20000     /* minimum time in flight for that */
-#define QUEUED       (-0.5)    /* minimum of `rtt` in weigh_slow: 1.4 times the median */
-#define QUEUED_MOST  2.0       /* limit of `rtt` */
 
 /* Loss counts by the log likelihood ratio of LOST_TIMES the usual loss to the usual loss, which is at least USUAL. */
 #define LOST_TIMES 5
@@ -125,10 +113,10 @@ static void take_path(struct live *live, const json_t *hosts, const char *host, 
 	e->broke += (unsigned)member_int(path, "broke", 0, INT32_MAX, 0);
 	e->packets_of[slot] += (unsigned)member_int(path, "packets", 0, INT32_MAX, 0);
 	e->resent_of[slot] += (unsigned)member_int(path, "resent", 0, INT32_MAX, 0);
-	e->acked += (double)member_int(path, "acked", 0, INT64_MAX, 0);
-	e->busy_us += (double)member_int(path, "busy_us", 0, INT64_MAX, 0);
-	if (rtt_us > e->rtt_us)
-		e->rtt_us = rtt_us;
+	e->now.acked += (double)member_int(path, "acked", 0, INT64_MAX, 0);
+	e->now.busy_us += (double)member_int(path, "busy_us", 0, INT64_MAX, 0);
+	if (rtt_us > e->now.rtt_us)
+		e->now.rtt_us = rtt_us;
 }
 
 static void take_process(struct live *live, const char *host, const json_t *process)
@@ -215,13 +203,7 @@ static double median(double *values, size_t count)
 	return values[count / 2];
 }
 
-/* Whether the path was in use for long enough to measure its rate. */
-static bool has_data(const struct end *e)
-{
-	return e->acked >= SLOW_BYTES && e->busy_us >= SLOW_BUSY_US && e->rtt_us > 0;
-}
-
-/* Sums up the packets of the window, and updates the rate if this look has enough data. */
+/* Sums up the packets of the window. */
 static void add_up(struct end *e)
 {
 	e->packets = e->resent = 0;
@@ -229,38 +211,22 @@ static void add_up(struct end *e)
 		e->packets += e->packets_of[k];
 		e->resent += e->resent_of[k];
 	}
-	if (has_data(e))
-		e->rate = e->acked * 1e6 / e->busy_us;
 }
 
-/* Medians over all paths in this look. */
-struct usual {
-	double rate, rtt_us, lost; /* rate 0 = too few paths to compare */
-};
-
-static struct usual usual_of(struct live *live)
+/* The median share of lost packets of all paths in the window. */
+static double usual_loss(struct live *live)
 {
-	static double rates[ENDS_MAX], rtts[ENDS_MAX], lost[ENDS_MAX];
-	struct usual usual;
-	size_t count = 0, sending = 0;
+	static double lost[ENDS_MAX];
+	size_t count = 0;
 
 	for (size_t i = 0; i < live->end_count; i++) {
 		struct end *e = &live->ends[i];
 
 		add_up(e);
 		if (e->packets)
-			lost[sending++] = e->resent / (double)(e->packets + e->resent);
-		if (!has_data(e))
-			continue;
-		rtts[count] = e->rtt_us;
-		rates[count++] = e->rate;
+			lost[count++] = e->resent / (double)(e->packets + e->resent);
 	}
-	usual.rate = count > 2 ? median(rates, count) : 0;
-	usual.rtt_us = median(rtts, count);
-	usual.lost = median(lost, sending);
-	if (usual.lost < USUAL)
-		usual.lost = USUAL;
-	return usual;
+	return fmax(median(lost, count), USUAL);
 }
 
 static void weigh(double *evidence, double more)
@@ -275,31 +241,23 @@ static void weigh_down(struct end *e)
 
 	if (e->broke || e->down || e->missing)
 		weigh(evidence, e->broke && !e->up ? BROKE : e->down || e->missing ? MISSING : LEFT);
-	else if (has_data(e))
+	else if (slow_has_data(e))
 		weigh(evidence, -MISSING);
 	else
 		*evidence *= STANDS;
 }
 
-/* `rate` is log2 of how many times the rate is below the median, less 1; `rtt` is the same for the round trip. */
-static void weigh_slow(struct end *e, const struct usual *usual)
+static void weigh_slow(struct end *e, const struct usual_speed *usual)
 {
-	double *evidence = &e->evidence[PATH_SLOW], rate, rtt;
+	double *evidence = &e->evidence[PATH_SLOW], more;
 
-	if (!has_data(e) || usual->rate <= 0) {
-		*evidence *= FORGET;
-		return;
-	}
-	rate = log2(usual->rate / e->rate) - 1;
-	rtt = log2(e->rtt_us / usual->rtt_us) - 1;
-	if (rate < 0 || rtt < QUEUED)
-		weigh(evidence, -FAST);
+	if (slow_weight(e, usual, &more))
+		weigh(evidence, more);
 	else
-		weigh(evidence,
-		      fmin(e->busy_us / 1e6, 1) * SLOW * (rate + fmin(rtt, QUEUED_MOST)) / 2);
+		*evidence *= FORGET;
 }
 
-static void weigh_lossy(struct end *e, const struct usual *usual, unsigned slot)
+static void weigh_lossy(struct end *e, double usual, unsigned slot)
 {
 	unsigned lost = e->resent_of[slot], all = e->packets_of[slot] + lost;
 
@@ -307,7 +265,7 @@ static void weigh_lossy(struct end *e, const struct usual *usual, unsigned slot)
 		e->evidence[PATH_LOSES] *= FORGET;
 	else
 		weigh(&e->evidence[PATH_LOSES],
-		      LOST * (lost * log(LOST_TIMES) - all * usual->lost * (LOST_TIMES - 1)));
+		      LOST * (lost * log(LOST_TIMES) - all * usual * (LOST_TIMES - 1)));
 }
 
 /* Whether the connections of the path are up and idle while another path of its two hosts carries data. */
@@ -315,10 +273,10 @@ static bool is_avoided(const struct live *live, const struct end *e)
 {
 	bool stands = !e->missing && !e->down;
 
-	for (size_t i = 0; i < live->end_count && stands && !has_data(e); i++) {
+	for (size_t i = 0; i < live->end_count && stands && !slow_has_data(e); i++) {
 		const struct end *o = &live->ends[i];
 
-		if (has_data(o) && !strcmp(o->host, e->host) && !strcmp(o->other, e->other))
+		if (slow_has_data(o) && !strcmp(o->host, e->host) && !strcmp(o->other, e->other))
 			return true;
 	}
 	return false;
@@ -358,14 +316,15 @@ static void judge_end(const struct live *live, struct end *e)
 
 static void note_ends(struct live *live, unsigned slot)
 {
-	struct usual usual = usual_of(live);
+	struct usual_speed usual = slow_look(live, slot);
+	double lost = usual_loss(live);
 
 	for (size_t i = 0; i < live->end_count; i++) {
 		struct end *e = &live->ends[i];
 
 		weigh_down(e);
 		weigh_slow(e, &usual);
-		weigh_lossy(e, &usual, slot);
+		weigh_lossy(e, lost, slot);
 		judge_end(live, e);
 	}
 }
@@ -422,7 +381,7 @@ void live_look(struct live *live, const json_t *hosts)
 
 		e->seen = false;
 		e->packets_of[slot] = e->resent_of[slot] = 0;
-		e->acked = e->busy_us = e->rtt_us = 0;
+		e->now = (struct speed){ 0 };
 	}
 	for (size_t k = 0; k < live->rank_count; k++)
 		live->ranks[k].seen = false;

@@ -23,6 +23,10 @@ enum fault {
 	FAULTS
 };
 
+struct speed { /* of a path */
+	double acked, busy_us, rtt_us;
+};
+
 /* A path between two hosts, as one end reports it. */
 struct end {
 	char host[NAME], other[NAME], device[NAME], address[NAME];
@@ -37,7 +41,7 @@ struct end {
 	enum fault worst; /* the fault with the most evidence */
 	/* Packets of each look in the window, and their sums. */
 	unsigned packets_of[WINDOW], resent_of[WINDOW], packets, resent;
-	double acked, busy_us, rtt_us; /* of this look */
+	struct speed now, window, speed_of[WINDOW]; /* of this look; sums, and looks of the window */
 	double rate; /* bytes acknowledged per second in flight, in the last look with enough data */
 };
 

@@ -25,11 +25,13 @@
 /* What is wrong, if anything; numbers of hosts from 1, 0 = none. */
 struct plan {
 	int silent, starved, mute, waited; /* a host */
-	int gone[2], lossy[2], slow[2], brief[2], idle[2], unused[2], broke[2], failed[2],
+	int gone[2], lossy[2], slow[2], third[2], crowded[2], brief[2], idle[2], unused[2], broke[2], failed[2],
 		device;  /* between two; a host whose narrow network is gone */
 	int loss;        /* packets of every path */
 	bool unused_all; /* no path carries data */
 };
+
+static unsigned looks_done;
 
 static bool is_pair(const int *pair, int a, int b)
 {
@@ -47,6 +49,12 @@ static struct traffic traffic(const struct plan *p, int a, int b, bool narrow)
 		return (struct traffic){ 0 };
 	if (narrow && is_pair(p->slow, a, b))
 		return (struct traffic){ PACKETS, ACKED, 900000, 900 };
+	/* A third of the others' rate, and in every other look no queue: the plugin gives it little. */
+	if (narrow && is_pair(p->third, a, b))
+		return (struct traffic){ PACKETS, ACKED / 3, 100000, looks_done % 2 ? 110 : 200 };
+	/* Behind the packets of a slower path. */
+	if (!narrow && is_pair(p->crowded, a, b))
+		return (struct traffic){ PACKETS, ACKED, 250000, 900 };
 	if (narrow && is_pair(p->brief, a, b))
 		return (struct traffic){ PACKETS / 30, ACKED / 30, 30000, 900 };
 	if (narrow && is_pair(p->idle, a, b))
@@ -110,7 +118,7 @@ static const char *judged(struct live *live, const struct plan *p, int looks)
 {
 	static char text[600];
 
-	for (; looks > 0; looks--) {
+	for (; looks > 0; looks--, looks_done++) {
 		json_t *hosts = json_array(), *findings;
 		const json_t *finding, *name;
 		size_t i, k;
@@ -153,6 +161,10 @@ static void test_each_fault_has_one_name(void **state)
 		{ { .gone = { 1, 3 } }, "path-down:h1,h3" },
 		{ { .lossy = { 2, 3 } }, "path-loss:h2,h3" },
 		{ { .slow = { 1, 2 } }, "path-slow:h1,h2" },
+		{ { .third = { 1, 2 } }, "path-slow:h1,h2" },
+		/* Who shares a host with a slower one may be slow for that reason. */
+		{ { .third = { 1, 2 }, .crowded = { 2, 3 } }, "path-slow:h1,h2" },
+		{ { .slow = { 1, 2 }, .crowded = { 1, 3 } }, "path-slow:h1,h2" },
 		/* A low rate without a queue is the program's. */
 		{ { .idle = { 1, 2 } }, "" },
 		/* What all lose is usual. */
