@@ -2,7 +2,6 @@
 /* The conductor; see conduct.h. */
 #include "conduct.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -16,7 +15,6 @@
 #include "tools/shared/member.h"
 #include "tools/shared/output_args.h"
 
-#define SEND_MS  5000
 #define SLACK_MS 10000 /* added to a worker's own time limit */
 #define SERVE_MS 10000
 
@@ -35,36 +33,10 @@ static void print_progress(const struct run *run, const char *what)
 		fprintf(stderr, run->o->terminal ? "\r\033[K%s" : "%s\n", what);
 }
 
-static void worker_failed(struct node *node, int ret)
-{
-	node_fail(node, ret == -ETIMEDOUT ? "its worker does not answer"
-			: ret == -EPROTO  ? "its worker sent an invalid message"
-					  : "its worker has ended");
-}
-
-static void send_order(struct node *node, const struct order *o)
-{
-	int ret = node->fd >= 0 ? pair_send_new(node->fd, order_new(o), SEND_MS) : 0;
-
-	if (ret)
-		worker_failed(node, ret);
-}
-
-/* Returns the answer to the last order, or NULL if there is none until `end`; then the worker is given up. */
-static json_t *receive_reply(struct node *node, uint64_t end)
-{
-	json_t *reply = NULL;
-	int ret = node->fd < 0 ? -ECONNRESET : pair_recv(node->fd, &reply, pair_ms_until(end));
-
-	if (ret)
-		worker_failed(node, ret);
-	return reply;
-}
-
 static void send_order_all(struct run *run, const struct order *o)
 {
 	for (size_t i = 0; i < run->count; i++)
-		send_order(&run->nodes[i], o);
+		node_send(&run->nodes[i], order_new(o));
 }
 
 /* --- facts --- */
@@ -106,7 +78,7 @@ static void ask_facts(struct run *run)
 	send_order_all(run, &(struct order){ .op = ORDER_FACTS });
 	for (size_t i = 0; i < run->count; i++) {
 		struct node *node = &run->nodes[i];
-		json_t *reply = receive_reply(node, end);
+		json_t *reply = node_recv(node, end);
 
 		node->facts = json_incref(json_object_get(reply, "facts"));
 		node->launcher = json_incref(json_object_get(reply, "launcher"));
@@ -138,11 +110,11 @@ static void start_servers(const struct pair *pairs, size_t count)
 	uint64_t end;
 
 	for (size_t i = 0; i < count; i++)
-		send_order(pairs[i].server, &(struct order){ .op = ORDER_SERVE });
+		node_send(pairs[i].server, order_new(&(struct order){ .op = ORDER_SERVE }));
 	end = pair_now_ms() + SERVE_MS;
 	for (size_t i = 0; i < count; i++) {
 		struct node *server = pairs[i].server;
-		json_t *reply = server->fd >= 0 ? receive_reply(server, end) : NULL;
+		json_t *reply = node_recv(server, end);
 
 		if (*member_text(reply, "error"))
 			node_fail(server, "its worker cannot serve: %.100s",
@@ -160,12 +132,12 @@ static void start_client(const struct run *run, struct node *client, const struc
 	};
 
 	strcpy(o.host, server->address);
-	send_order(client, &o);
+	node_send(client, order_new(&o));
 }
 
 static void take_result(struct run *run, const struct pair *pair, uint64_t end)
 {
-	json_t *reply = receive_reply(pair->client, end), *link;
+	json_t *reply = node_recv(pair->client, end), *link;
 	json_t *result = json_incref(json_object_get(reply, "result"));
 
 	if (!reply)

@@ -15,16 +15,12 @@
 #include "tools/shared/member.h"
 #include "tools/shared/terminal.h"
 
-#define SEND_MS  5000
 #define REPLY_MS 5000
 
 static void send_all(struct node *nodes, size_t count, enum order_op op)
 {
-	for (size_t i = 0; i < count; i++) {
-		if (nodes[i].fd >= 0 &&
-		    pair_send_new(nodes[i].fd, order_new(&(struct order){ .op = op }), SEND_MS))
-			node_fail(&nodes[i], "its worker has ended");
-	}
+	for (size_t i = 0; i < count; i++)
+		node_send(&nodes[i], order_new(&(struct order){ .op = op }));
 }
 
 /* Returns a list of objects with "name" and "facts"; "facts" is null if the host does not answer. */
@@ -35,10 +31,8 @@ static json_t *look(struct node *nodes, size_t count)
 
 	send_all(nodes, count, ORDER_STATS);
 	for (size_t i = 0; i < count; i++) {
-		json_t *reply = NULL;
+		json_t *reply = node_recv(&nodes[i], end);
 
-		if (nodes[i].fd >= 0 && pair_recv(nodes[i].fd, &reply, pair_ms_until(end)))
-			node_fail(&nodes[i], "its worker does not answer any more");
 		json_array_append_new(hosts, json_pack("{s:s, s:O?}", "name", nodes[i].name,
 						       "facts", json_object_get(reply, "stats")));
 		json_decref(reply);

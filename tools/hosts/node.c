@@ -3,6 +3,7 @@
 #include "node.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include "tools/pair/wire.h"
 
 #define END_MS   2000
+#define SEND_MS  5000
 #define SAID_MAX 4096
 
 static void keep_printable(char *text)
@@ -63,6 +65,36 @@ void node_fail(struct node *node, const char *fmt, ...)
 		 *last ? "'" : "");
 	keep_printable(node->error);
 	node_end(node);
+}
+
+static void worker_failed(struct node *node, int ret)
+{
+	node_fail(node, ret == -ETIMEDOUT ? "its worker does not answer"
+			: ret == -EPROTO  ? "its worker sent an invalid message"
+					  : "its worker has ended");
+}
+
+void node_send(struct node *node, json_t *message)
+{
+	int ret;
+
+	if (node->fd < 0) {
+		json_decref(message);
+		return;
+	}
+	ret = pair_send_new(node->fd, message, SEND_MS);
+	if (ret)
+		worker_failed(node, ret);
+}
+
+json_t *node_recv(struct node *node, uint64_t end)
+{
+	json_t *message = NULL;
+	int ret = node->fd < 0 ? 0 : pair_recv(node->fd, &message, pair_ms_until(end));
+
+	if (ret)
+		worker_failed(node, ret);
+	return message;
 }
 
 /* SIGTERM first, so that ssh can end the remote command. */

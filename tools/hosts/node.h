@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "join.h"
@@ -27,6 +28,12 @@ struct node {
 
 /* Records the reason with the last line of its stderr, and ends the worker. Does nothing if it has failed before. */
 void node_fail(struct node *node, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Sends the message, and releases it. Or does nothing, if there is no worker. */
+void node_send(struct node *node, json_t *message);
+/* Returns the next message, or NULL if there is none until `end` (pair_now_ms), or no worker. A worker that does not
+ * answer has failed, as one has that has ended. */
+json_t *node_recv(struct node *node, uint64_t end);
 
 /* Closes the control connection and ends the child process. */
 void node_end(struct node *node);

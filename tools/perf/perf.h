@@ -115,9 +115,14 @@ struct perf_pattern {
 extern const struct perf_pattern perf_allgather, perf_allreduce, perf_alltoall, perf_broadcast,
 	perf_gather, perf_hypercube, perf_reduce, perf_reduce_scatter, perf_scatter, perf_sendrecv;
 
-/* For patterns that divide the data into one part per rank. */
+/* perf_data.c: for patterns that divide the data into one part per rank, and for those in which each rank has all. */
 size_t perf_parts_count(const struct perf_options *opts, size_t bytes);
 double perf_parts_bus_factor(int ranks);
+size_t perf_whole_count(const struct perf_options *opts, size_t bytes);
+double perf_whole_bus_factor(int ranks);
+
+/* Each rank's part, in the order of the ranks: what a gather leaves. */
+uint32_t perf_gathered(const struct perf_rank *r, size_t count, size_t i, uint32_t seed);
 
 /* Value of input[i] on a rank: 0 … 255, different at any distance by which an error could shift data. */
 static inline uint32_t perf_value(int rank, size_t i, uint32_t seed)

@@ -44,11 +44,12 @@ static void fail(struct run *run, const struct host *h, const char *why)
 		run->end_ms = pair_now_ms() + DRAIN_MS;
 }
 
+/* There is no worker any more, or it sends what it should not. */
 static void lose(struct run *run, struct host *h)
 {
+	node_fail(h->node, "its worker sent an invalid message");
 	h->has_ended = true;
 	h->status = GROUP_ERROR;
-	node_fail(h->node, "its worker has ended");
 	fail(run, h, h->node->error);
 }
 
@@ -64,14 +65,11 @@ static void ranks_ended(struct run *run, struct host *h, const json_t *message)
 
 static void take(struct run *run, struct host *h)
 {
-	json_t *message;
-	const char *step;
+	json_t *message = node_recv(h->node, pair_now_ms() + FRAME_MS);
+	const char *step = member_text(message, "step");
 
-	if (pair_recv(h->node->fd, &message, FRAME_MS)) {
-		lose(run, h);
+	if (!message)
 		return;
-	}
-	step = member_text(message, "step");
 	if (!strcmp(step, "said"))
 		print_line(stderr, "%s: %s", h->node->name, member_text(message, "text"));
 	else if (!strcmp(step, "slots") && json_array_size(h->slots) < (size_t)run->o->here)
@@ -99,8 +97,10 @@ static int gather(struct run *run)
 		int ret;
 
 		for (size_t i = 0; i < run->count; i++) {
-			const struct host *h = &run->hosts[i];
+			struct host *h = &run->hosts[i];
 
+			if (!h->has_ended && h->node->fd < 0)
+				lose(run, h);
 			/* Ranks that wait for others may give up. */
 			pfds[i] = (struct pollfd){ .fd = h->has_ended ? -1 : h->node->fd,
 						   .events = POLLIN };
@@ -168,7 +168,7 @@ static int read_row(struct run *run, const struct host *h)
 }
 
 /* Tells the ranks of `to` where a rank of another host listens. */
-static int forward(const struct run *run, const struct host *to, const json_t *message)
+static void forward(const struct run *run, const struct host *to, const json_t *message)
 {
 	json_t *list = json_array();
 	const json_t *entry;
@@ -181,25 +181,21 @@ static int forward(const struct run *run, const struct host *to, const json_t *m
 		if (sender >= to->first && sender < to->first + run->o->here)
 			json_array_append(list, (json_t *)(uintptr_t)entry);
 	}
-	return pair_send_new(to->node->fd,
-			     json_pack("{s:s, s:O, s:o}", "step", "slots", "to",
-				       json_object_get(message, "to"), "slots", list),
-			     MEET_SEND_MS);
+	node_send(to->node, json_pack("{s:s, s:O, s:o}", "step", "slots", "to",
+				      json_object_get(message, "to"), "slots", list));
 }
 
-static int forward_all(const struct run *run, const struct host *to)
+static void forward_all(const struct run *run, const struct host *to)
 {
 	const json_t *message;
 	size_t i;
-	int ret = 0;
 
 	for (size_t h = 0; h < run->count; h++) {
 		if (&run->hosts[h] == to)
 			continue;
-		json_array_foreach(run->hosts[h].slots, i, message) ret =
-			ret ? ret : forward(run, to, message);
+		json_array_foreach(run->hosts[h].slots, i, message)
+			forward(run, to, message);
 	}
-	return ret;
 }
 
 static int read_step(struct run *run, const struct host *h, const char *step)
@@ -225,16 +221,15 @@ static void print_step(struct run *run, const char *step)
 }
 
 /* Lets the ranks of a host go on. */
-static void answer(struct run *run, struct host *h, const char *step)
+static void answer(const struct run *run, const struct host *h, const char *step)
 {
-	int ret = strcmp(step, perf_steps[PERF_READY]) != 0 ? 0 : forward_all(run, h);
-
-	if (ret || pair_send_new(h->node->fd, json_pack("{s:s}", "step", step), MEET_SEND_MS))
-		lose(run, h);
+	if (!strcmp(step, perf_steps[PERF_READY]))
+		forward_all(run, h);
+	node_send(h->node, json_pack("{s:s}", "step", step));
 }
 
-/* All ranks have met. Returns 0, or -1 after a failure. */
-static int do_step(struct run *run)
+/* All ranks have met. */
+static void do_step(struct run *run)
 {
 	char step[16];
 
@@ -242,8 +237,8 @@ static int do_step(struct run *run)
 	for (size_t i = 0; i < run->count; i++) {
 		if (!read_step(run, &run->hosts[i], step))
 			continue;
-		fail(run, &run->hosts[i], "its worker sent an invalid message");
-		return -1;
+		lose(run, &run->hosts[i]);
+		return;
 	}
 	print_step(run, step);
 	for (size_t i = 0; i < run->count; i++) {
@@ -252,7 +247,6 @@ static int do_step(struct run *run)
 	}
 	for (size_t i = 0; i < run->count; i++)
 		answer(run, &run->hosts[i], step);
-	return 0;
 }
 
 /* --- the whole run --- */
@@ -262,13 +256,10 @@ static void start(struct run *run)
 	char *words = perf_words(run->o);
 
 	for (size_t i = 0; i < run->count; i++) {
-		struct host *h = &run->hosts[i];
+		const struct host *h = &run->hosts[i];
 
-		if (pair_send_new(h->node->fd,
-				  json_pack("{s:s, s:i, s:i, s:s}", "op", "run", "first", h->first,
-					    "ranks", run->o->ranks, "options", words),
-				  MEET_SEND_MS))
-			lose(run, h);
+		node_send(h->node, json_pack("{s:s, s:i, s:i, s:s}", "op", "run", "first", h->first,
+					     "ranks", run->o->ranks, "options", words ? words : ""));
 	}
 	free(words);
 }
@@ -290,8 +281,7 @@ static int end(struct run *run)
 		struct host *h = &run->hosts[i];
 
 		result = group_worse(result, h->status);
-		if (h->node->fd >= 0)
-			pair_send_new(h->node->fd, json_pack("{s:s}", "op", "bye"), MEET_SEND_MS);
+		node_send(h->node, json_pack("{s:s}", "op", "bye"));
 		node_end(h->node);
 		json_decref(h->message);
 		json_decref(h->slots);

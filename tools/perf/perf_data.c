@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* anynet perf: generates, adds and checks data. */
+/* anynet perf: generates, adds, counts and checks data. */
 #include "perf.h"
 
 #include <string.h>
@@ -56,4 +56,35 @@ void perf_sum(enum perf_type type, void *out, const void *a, const void *b, size
 		for (size_t i = 0; i < count; i++)
 			sum[i] = x[i] + y[i];
 	}
+}
+
+size_t perf_parts_count(const struct perf_options *opts, size_t bytes)
+{
+	size_t part = bytes / PERF_ELEMENT / (size_t)opts->ranks;
+
+	return (part ? part : 1) * (size_t)opts->ranks;
+}
+
+double perf_parts_bus_factor(int ranks)
+{
+	return (double)(ranks - 1) / ranks;
+}
+
+size_t perf_whole_count(const struct perf_options *opts, size_t bytes)
+{
+	(void)opts;
+	return bytes / PERF_ELEMENT ? bytes / PERF_ELEMENT : 1;
+}
+
+double perf_whole_bus_factor(int ranks)
+{
+	(void)ranks;
+	return 1.0;
+}
+
+uint32_t perf_gathered(const struct perf_rank *r, size_t count, size_t i, uint32_t seed)
+{
+	size_t part = count / (size_t)r->group->size;
+
+	return perf_value((int)(i / part), i % part, seed);
 }

@@ -18,13 +18,6 @@ static int all_open(struct perf_rank *r)
 	return 0;
 }
 
-size_t perf_parts_count(const struct perf_options *opts, size_t bytes)
-{
-	size_t part = bytes / PERF_ELEMENT / (size_t)opts->ranks;
-
-	return (part ? part : 1) * (size_t)opts->ranks;
-}
-
 static int alltoall_run(struct perf_rank *r, size_t count)
 {
 	size_t part = count / (size_t)r->group->size * PERF_ELEMENT;
@@ -41,11 +34,6 @@ static uint32_t alltoall_expected(const struct perf_rank *r, size_t count, size_
 	size_t part = count / (size_t)r->group->size;
 
 	return perf_value((int)(i / part), (size_t)r->group->rank * part + i % part, seed);
-}
-
-double perf_parts_bus_factor(int ranks)
-{
-	return (double)(ranks - 1) / ranks;
 }
 
 const struct perf_pattern perf_alltoall = {
@@ -73,13 +61,6 @@ static int allgather_run(struct perf_rank *r, size_t count)
 	return streams_run(r);
 }
 
-static uint32_t allgather_expected(const struct perf_rank *r, size_t count, size_t i, uint32_t seed)
-{
-	size_t part = count / (size_t)r->group->size;
-
-	return perf_value((int)(i / part), i % part, seed);
-}
-
 const struct perf_pattern perf_allgather = {
 	.name = "all_gather",
 	.title = "all-gather, each to all others",
@@ -88,7 +69,7 @@ const struct perf_pattern perf_allgather = {
 	.count = perf_parts_count,
 	.open = all_open,
 	.run = allgather_run,
-	.expected = allgather_expected,
+	.expected = perf_gathered,
 	.bus_factor = perf_parts_bus_factor,
 };
 
@@ -131,7 +112,7 @@ const struct perf_pattern perf_hypercube = {
 	.count = perf_parts_count,
 	.open = hypercube_open,
 	.run = hypercube_run,
-	.expected = allgather_expected,
+	.expected = perf_gathered,
 	.bus_factor = perf_parts_bus_factor,
 };
 
@@ -149,12 +130,6 @@ static int sendrecv_open(struct perf_rank *r)
 	return 0;
 }
 
-static size_t sendrecv_count(const struct perf_options *opts, size_t bytes)
-{
-	(void)opts;
-	return bytes / PERF_ELEMENT ? bytes / PERF_ELEMENT : 1;
-}
-
 static int sendrecv_run(struct perf_rank *r, size_t count)
 {
 	for (int i = 0; i < r->link_count; i++)
@@ -168,20 +143,14 @@ static uint32_t sendrecv_expected(const struct perf_rank *r, size_t count, size_
 	return perf_value(previous_rank(r), i, seed);
 }
 
-static double sendrecv_bus_factor(int ranks)
-{
-	(void)ranks;
-	return 1.0;
-}
-
 const struct perf_pattern perf_sendrecv = {
 	.name = "sendrecv",
 	.title = "sendrecv, to the next rank from the previous",
 	.redop = "none",
 	.link_step_bytes = PERF_P2P_STEP,
-	.count = sendrecv_count,
+	.count = perf_whole_count,
 	.open = sendrecv_open,
 	.run = sendrecv_run,
 	.expected = sendrecv_expected,
-	.bus_factor = sendrecv_bus_factor,
+	.bus_factor = perf_whole_bus_factor,
 };

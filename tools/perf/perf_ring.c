@@ -53,12 +53,6 @@ static size_t round_up(size_t n, size_t unit)
 	return (n + unit - 1) / unit * unit;
 }
 
-static size_t ring_count(const struct perf_options *opts, size_t bytes)
-{
-	(void)opts;
-	return bytes / PERF_ELEMENT ? bytes / PERF_ELEMENT : 1;
-}
-
 static struct course course_of(const struct perf_rank *r, size_t count)
 {
 	uint64_t size = (uint64_t)r->group->size, rank = (uint64_t)r->group->rank;
@@ -269,12 +263,6 @@ static size_t reduce_checked(const struct perf_rank *r, size_t count)
 	return r->group->rank == ROOT ? count : 0;
 }
 
-static double reduce_bus_factor(int ranks)
-{
-	(void)ranks;
-	return 1.0;
-}
-
 static uint32_t scatter_expected(const struct perf_rank *r, size_t count, size_t i, uint32_t seed)
 {
 	return ring_expected(r, count,
@@ -297,7 +285,7 @@ const struct perf_pattern perf_allreduce = {
 	.title = "all-reduce, ring",
 	.redop = "sum",
 	.link_step_bytes = PERF_RING_STEP,
-	.count = ring_count,
+	.count = perf_whole_count,
 	.open = ring_open,
 	.run = ring_run,
 	.expected = ring_expected,
@@ -310,12 +298,12 @@ const struct perf_pattern perf_reduce = {
 	.title = "reduce at rank 0, chain",
 	.redop = "sum",
 	.link_step_bytes = PERF_RING_STEP,
-	.count = ring_count,
+	.count = perf_whole_count,
 	.open = ring_open,
 	.run = ring_run,
 	.expected = ring_expected,
 	.checked = reduce_checked,
-	.bus_factor = reduce_bus_factor,
+	.bus_factor = perf_whole_bus_factor,
 };
 
 const struct perf_pattern perf_reduce_scatter = {

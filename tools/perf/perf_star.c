@@ -46,13 +46,6 @@ static int parts_run(struct perf_rank *r, size_t count)
 	return streams_run(r);
 }
 
-static uint32_t gather_expected(const struct perf_rank *r, size_t count, size_t i, uint32_t seed)
-{
-	size_t part = count / (size_t)r->group->size;
-
-	return perf_value((int)(i / part), i % part, seed);
-}
-
 static size_t gather_checked(const struct perf_rank *r, size_t count)
 {
 	return is_root(r) ? count : 0;
@@ -67,12 +60,6 @@ static uint32_t scatter_expected(const struct perf_rank *r, size_t count, size_t
 static size_t scatter_checked(const struct perf_rank *r, size_t count)
 {
 	return count / (size_t)r->group->size;
-}
-
-static size_t whole_count(const struct perf_options *opts, size_t bytes)
-{
-	(void)opts;
-	return bytes / PERF_ELEMENT ? bytes / PERF_ELEMENT : 1;
 }
 
 static int broadcast_run(struct perf_rank *r, size_t count)
@@ -91,22 +78,16 @@ static uint32_t broadcast_expected(const struct perf_rank *r, size_t count, size
 	return perf_value(ROOT, i, seed);
 }
 
-static double broadcast_bus_factor(int ranks)
-{
-	(void)ranks;
-	return 1.0;
-}
-
 const struct perf_pattern perf_broadcast = {
 	.name = "broadcast",
 	.title = "broadcast from rank 0, to each",
 	.redop = "none",
 	.link_step_bytes = PERF_P2P_STEP,
-	.count = whole_count,
+	.count = perf_whole_count,
 	.open = out_open,
 	.run = broadcast_run,
 	.expected = broadcast_expected,
-	.bus_factor = broadcast_bus_factor,
+	.bus_factor = perf_whole_bus_factor,
 };
 
 const struct perf_pattern perf_gather = {
@@ -117,7 +98,7 @@ const struct perf_pattern perf_gather = {
 	.count = perf_parts_count,
 	.open = in_open,
 	.run = parts_run,
-	.expected = gather_expected,
+	.expected = perf_gathered,
 	.checked = gather_checked,
 	.bus_factor = perf_parts_bus_factor,
 };
