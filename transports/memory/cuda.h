@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define CUDA_INVALID_VALUE        1
 #define CUDA_OUT_OF_MEMORY        2
 #define CUDA_CONTEXT_IS_DESTROYED 709
 #define CUDA_NOT_READY            600

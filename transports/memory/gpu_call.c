@@ -41,6 +41,9 @@ int gpu_check_context(struct gpu *gpu)
 	error = gpus.cuda.pointer_get_attribute(&now, CUDA_POINTER_BUFFER, (uintptr_t)gpu->memory);
 	if (!error && now == gpu->pinned)
 		return 0;
+	/* Other errors are of calls before this one, such as a kernel's. */
+	if (error && error != CUDA_INVALID_VALUE && error != CUDA_CONTEXT_IS_DESTROYED)
+		return error;
 	atomic_store(&gpu->error, CUDA_CONTEXT_IS_DESTROYED);
 	atomic_compare_exchange_strong(&gpu->state, &made, GPU_RESET);
 	return CUDA_CONTEXT_IS_DESTROYED;

@@ -9,12 +9,13 @@
 
 #include <cmocka.h>
 
+#include <nccl_net/util.h>
+
 #include "transports/base/net.h"
 #include "transports/memory/gpu_internal.h"
 
 #define CUDA_INVALID_CONTEXT 201
 #define CUDA_ILLEGAL_ADDRESS 700
-#define CUDA_NO_MEMORY_THERE 1
 
 static struct context {
 	bool is_gone;
@@ -27,6 +28,7 @@ static struct {
 	bool is_locked;      /* the own context cannot be entered */
 	uint8_t *registered; /* of the host's memory */
 	uint8_t *copied_to;  /* by the copy in the own context */
+	int error;           /* of earlier calls, which queries return */
 	uint64_t now_ms;
 } cuda;
 
@@ -83,12 +85,14 @@ static int exchange_mode(int *mode)
 
 static int attribute(void *value, int name, uint64_t address)
 {
+	if (cuda.error)
+		return cuda.error;
 	if (name == CUDA_POINTER_ORDINAL)
 		*(int *)value = cuda.ordinal;
 	else if (address == (uintptr_t)cuda.registered)
 		*(uint64_t *)value = address;
 	else
-		return CUDA_NO_MEMORY_THERE;
+		return CUDA_INVALID_VALUE;
 	return 0;
 }
 
@@ -178,6 +182,7 @@ static int setup(void **state)
 	anynet_net.cfg = &cfg;
 	own.is_gone = false;
 	cuda.is_locked = cuda.hangs = false;
+	cuda.error = 0;
 	cuda.registered = NULL;
 	cuda.ordinal++;
 	gpus.cuda = (struct cuda){
@@ -239,11 +244,32 @@ static void test_a_copy_that_is_not_done_keeps_its_memory(void **state)
 		assert_ptr_not_equal(gpu_bounce_memory(gpu, i), cuda.copied_to);
 }
 
+/* An error of the application's kernels, say, does not. */
+static void test_only_a_reset_counts_as_one(void **state)
+{
+	const int errors[] = { CUDA_INVALID_CONTEXT, CUDA_ILLEGAL_ADDRESS, CUDA_UNKNOWN };
+	struct gpu *gpu;
+
+	(void)state;
+	gpu = check_gpu();
+	for (size_t i = 0; i < ARRAY_SIZE(errors); i++) {
+		cuda.error = errors[i];
+		assert_int_equal(gpu_check_context(gpu), errors[i]);
+	}
+	cuda.error = 0;
+	assert_int_equal(gpu_check_context(gpu), 0);
+	cuda.error = CUDA_INVALID_VALUE;
+	assert_int_equal(gpu_check_context(gpu), CUDA_CONTEXT_IS_DESTROYED);
+	cuda.error = 0;
+	assert_int_equal(gpu_check_context(gpu), CUDA_CONTEXT_IS_DESTROYED);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_nothing_of_a_context_that_is_given_up_is_used, setup),
 		cmocka_unit_test_setup(test_a_copy_that_is_not_done_keeps_its_memory, setup),
+		cmocka_unit_test_setup(test_only_a_reset_counts_as_one, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
