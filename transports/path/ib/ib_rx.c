@@ -234,10 +234,19 @@ int ib_peek(struct ib_stream *stream)
 
 /* --- receive comm --- */
 
+/* May the sender still go over to TCP, although nothing waits for it? Before READY it may: it may fail to register its
+ * ring after the proof. */
+static bool may_leave(const struct ib_stream *stream)
+{
+	const struct recv_comm *comm = (const struct recv_comm *)stream->tcp.base.comm;
+
+	return stream->qp && (stream->qp->state == IB_QP_JOINED || !comm->ready);
+}
+
 /* The sender's first frame decides on the path: if it comes over TCP, the queue pair is not used. 0 or -errno. */
 static int join_way(struct ib_stream *stream)
 {
-	int peeked = stream->qp && stream->qp->state == IB_QP_JOINED ? ib_peek(stream) : 0;
+	int peeked = may_leave(stream) ? ib_peek(stream) : 0;
 
 	if (peeked > 0)
 		ib_leave_qp(stream);

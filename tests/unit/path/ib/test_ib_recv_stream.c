@@ -134,6 +134,24 @@ static void test_the_tcp_connection_counts_until_the_queue_pair_is_proven(void *
 	pair_fails(req, -ECONNRESET);
 }
 
+/* The sender could not register its ring after the proof. Nothing waits on the comm but accept, for READY. */
+static void test_ready_may_come_by_tcp_after_the_proof(void **state)
+{
+	const struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING },
+				       ready = { .type = ANYNET_FRAME_READY, .offset = 1 };
+
+	(void)state;
+	open_recv(1);
+	ib_bring(ib_qp_of(pair.recv, 0), &ping, NULL, 0);
+	ib_turn(pair.recv);
+	assert_true(pair.recv->streams[0]->qp.carries);
+	frame_put(pair.fds[0], &ping, NULL);
+	frame_put(pair.fds[0], &ready, NULL);
+	ib_turn(pair.recv);
+	assert_false(pair.recv->streams[0]->qp.carries);
+	assert_true(recv_comm_ready(pair.recv));
+}
+
 static void position(uint64_t expected)
 {
 	struct anynet_stream *stream = pair.recv->streams[0];
@@ -517,6 +535,7 @@ int main(void)
 		T(test_a_write_does_for_a_message_on_a_single_stream_only),
 		T(test_a_receive_is_cleared_again_though_later_ones_are_over),
 		T(test_the_tcp_connection_counts_until_the_queue_pair_is_proven),
+		T(test_ready_may_come_by_tcp_after_the_proof),
 		T(test_what_a_queue_pair_had_brought_when_it_broke_counts),
 		T(test_a_closed_receiver_stays_for_a_queue_pair_that_broke),
 		T(test_what_was_told_by_a_queue_pair_that_is_given_up_is_told_again),
