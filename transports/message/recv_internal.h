@@ -89,6 +89,7 @@ struct recv_seen {
 	uint32_t all;       /* all before this number */
 	uint64_t early;     /* bit i: message all + 1 + i */
 	uint32_t completed; /* number after the highest one that is complete */
+	bool slot_awaited;  /* a frame waits in its stream for the slot of an earlier message */
 };
 
 /* Numbers of receives; all counts are modulo 2^32 and begin at cfg->first_number. */

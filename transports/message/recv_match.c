@@ -103,32 +103,42 @@ static void note_seen(struct recv_comm *comm, uint32_t seq)
 		comm_unpark(&comm->base);
 }
 
+static ANYNET_COLD int no_memory(struct recv_comm *comm, size_t bytes)
+{
+	comm_note_fault(&comm->base, NULL, -ENOMEM, "out of memory for an unexpected message of %zu bytes", bytes);
+	return -ENOMEM;
+}
+
+/* Memory for the bytes of an unexpected message. -EAGAIN: no posted buffer is unfilled, or UNEXPECTED_MAX is reached. */
+static int give_memory(struct recv_comm *comm, struct unexpected *unexpected)
+{
+	size_t cost = recv_unexpected_cost(unexpected->size);
+
+	if (!comm->unfilled || (comm->unexpected.bytes && comm->unexpected.bytes + cost > UNEXPECTED_MAX))
+		return -EAGAIN;
+	/* Zeroed: a peer may report bytes as sent that it has not, and must not get old heap contents delivered. */
+	unexpected->data = calloc(1, anynet_max(unexpected->size, 1));
+	if (!unexpected->data)
+		return no_memory(comm, unexpected->size);
+	comm->unexpected.bytes += cost;
+	return 0;
+}
+
 /* Makes a message without a posted buffer, at the head of a stream, an unexpected one: 0. -EAGAIN: it stays in the
- * stream, because no posted buffer is unfilled or UNEXPECTED_MAX is reached. An RTS never stays. */
+ * stream. An RTS never stays. */
 static int keep_unexpected(struct recv_comm *comm, struct recv_msg *msg)
 {
-	size_t bytes = msg->asked ? 0 : msg->size, cost = msg->asked ? 0 : recv_unexpected_cost(bytes);
-	struct unexpected *unexpected;
+	struct unexpected *unexpected = calloc(1, sizeof(*unexpected));
+	int ret;
 
-	if (!msg->asked && (!comm->unfilled ||
-			    (comm->unexpected.bytes && comm->unexpected.bytes + cost > UNEXPECTED_MAX)))
-		return -EAGAIN;
-	unexpected = calloc(1, sizeof(*unexpected));
-	/* Zeroed: a peer may report bytes as sent that it has not, and must not get old heap contents delivered. */
-	if (unexpected && !msg->asked)
-		unexpected->data = calloc(1, anynet_max(bytes, 1));
-	if (!unexpected || (!msg->asked && !unexpected->data)) {
+	if (!unexpected)
+		return no_memory(comm, msg->size);
+	*unexpected = (struct unexpected){ .msg = msg, .size = msg->size, .tag = msg->tag };
+	ret = msg->asked ? 0 : give_memory(comm, unexpected);
+	if (ret) {
 		free(unexpected);
-		comm_note_fault(
-			&comm->base, NULL, -ENOMEM,
-			"out of memory for an unexpected message of %zu bytes",
-			msg->size);
-		return -ENOMEM;
+		return ret;
 	}
-	unexpected->msg = msg;
-	unexpected->size = msg->size;
-	unexpected->tag = msg->tag;
-	comm->unexpected.bytes += cost;
 	*comm->unexpected.end = unexpected;
 	comm->unexpected.end = &unexpected->next;
 	msg->unexpected = unexpected;
@@ -213,37 +223,60 @@ static bool makes_sense(const struct recv_comm *comm, const struct anynet_wire_f
 static bool goes_on(const struct recv_msg *msg, const struct anynet_wire_frame *header)
 {
 	return msg->seq == header->seq && msg->size == header->size && msg->tag == header->tag &&
-	       has_place(msg) &&
+	       (has_place(msg) || msg->asked_by) &&
 	       (header->length ? header->length <= msg->size - msg->begun : !msg->begun_empty);
 }
 
-/* Checks every field of a DATA or RTS frame, and returns its slot. NULL = invalid, the fault is noted. */
-static struct recv_msg *find_slot(struct recv_comm *comm, const struct anynet_wire_frame *header)
+/* Is it the first frame of a message? */
+static bool is_new(const struct recv_comm *comm, const struct anynet_wire_frame *header)
 {
-	struct recv_msg *msg = &comm->msgs[header->slot % ANYNET_SENDS];
 	uint32_t ahead = header->seq - comm->seen.all;
-	bool fits = msg->state == RECV_UNSEEN ? (int32_t)ahead >= 0 && !seen_early(comm, ahead)
-					      : goes_on(msg, header);
 
-	if (anynet_likely(makes_sense(comm, header) && fits))
-		return msg;
-	bad_frame(comm, header);
-	return NULL;
+	return (int32_t)ahead >= 0 && !seen_early(comm, ahead);
+}
+
+/*
+ * Checks every field of a DATA, RTS or ASK frame, and sets *msg to its slot. 0; -EPROTO = invalid, the fault is noted;
+ * -EAGAIN: the slot's last message has arrived by the queue pair of another stream, and the sender knows that, but its
+ * frame is still unread. What is before it there is older than this message, so it does not wait for this one.
+ */
+static int find_slot(struct recv_comm *comm, const struct anynet_wire_frame *header, struct recv_msg **msg)
+{
+	struct recv_msg *found = &comm->msgs[header->slot % ANYNET_SENDS];
+	bool sane = makes_sense(comm, header);
+
+	*msg = found;
+	if (anynet_likely(sane && (found->state == RECV_UNSEEN ? is_new(comm, header) : goes_on(found, header))))
+		return 0;
+	if (sane && comm->base.stream_count > 1 && is_new(comm, header)) {
+		comm->seen.slot_awaited = true;
+		return -EAGAIN;
+	}
+	return bad_frame(comm, header);
+}
+
+/* The sender has asked where to write it, and sends it in frames all the same: it uses TCP now, or has learned that the
+ * receives are in host memory. */
+static ANYNET_COLD int place_asked(struct recv_comm *comm, struct recv_msg *msg)
+{
+	int ret = give_memory(comm, msg->unexpected);
+
+	msg->asked &= ret != 0;
+	msg->asked_by = ret ? msg->asked_by : 0;
+	return ret;
 }
 
 int recv_place(struct recv_comm *comm, const struct anynet_wire_frame *header,
 	       struct recv_msg **out, uint8_t **dst)
 {
-	struct recv_msg *msg = find_slot(comm, header);
-	int ret;
+	struct recv_msg *msg;
+	int ret = find_slot(comm, header, &msg);
 
-	if (!msg)
-		return -EPROTO;
-	if (msg->state == RECV_UNSEEN) {
-		ret = announce(comm, msg, header);
-		if (ret)
-			return ret;
-	}
+	if (ret)
+		return ret;
+	ret = msg->state == RECV_UNSEEN ? announce(comm, msg, header) : has_place(msg) ? 0 : place_asked(comm, msg);
+	if (ret)
+		return ret;
 	*dst = NULL;
 	if (header->length)
 		*dst = (msg->unexpected ? msg->unexpected->data : msg->sub->data) + header->offset;
@@ -255,10 +288,11 @@ int recv_place(struct recv_comm *comm, const struct anynet_wire_frame *header,
 
 int recv_announced(struct recv_comm *comm, const struct anynet_wire_frame *header)
 {
-	struct recv_msg *msg = find_slot(comm, header);
+	struct recv_msg *msg;
+	int ret = find_slot(comm, header, &msg);
 
-	if (!msg)
-		return -EPROTO;
+	if (ret)
+		return ret;
 	if (msg->state != RECV_UNSEEN || !(header->flags & ANYNET_FLAG_MULTI))
 		return bad_frame(comm, header);
 	return announce(comm, msg, header);
@@ -285,15 +319,14 @@ int recv_asked(struct recv_comm *comm, const struct anynet_stream *stream,
 
 	if (msg->state == RECV_UNSEEN && recv_is_plain(comm))
 		return recv_looked(comm, header); /* its CTS goes to the CTS ring, unasked */
-	if (msg->state == RECV_UNSEEN) {
+	if (msg->state == RECV_UNSEEN || msg->seq != header->seq) {
 		rts.type = ANYNET_FRAME_RTS;
-		msg = find_slot(comm, &rts);
-		ret = msg ? announce(comm, msg, &rts) : -EPROTO;
+		ret = find_slot(comm, &rts, &msg);
+		if (!ret)
+			ret = announce(comm, msg, &rts);
 		if (ret)
 			return ret;
 	}
-	if (msg->seq != header->seq)
-		return bad_frame(comm, header);
 	comm->owed.cts += !(msg->asked_by & bit) && msg->state == RECV_MATCHED;
 	msg->asked_by |= bit;
 	return 0;

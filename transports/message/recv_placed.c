@@ -82,6 +82,10 @@ static void complete_message(struct recv_comm *comm, struct recv_msg *msg)
 	msg->sub = NULL;
 	msg->unexpected = NULL;
 	msg->state = RECV_UNSEEN;
+	if (anynet_unlikely(comm->seen.slot_awaited)) {
+		comm->seen.slot_awaited = false;
+		comm_unpark(&comm->base);
+	}
 	/* It named the stream of the CTS. Now the ACK is due. */
 	msg->told_on = TOLD_NOTHING;
 	comm->owed.again[slot / 64] &= ~(1ull << slot % 64);

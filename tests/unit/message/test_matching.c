@@ -362,6 +362,52 @@ static void test_a_message_becomes_unexpected_when_another_has_left(void **state
 	assert_memory_equal(word, "word", sizeof(word));
 }
 
+/* A sender that has asked where to write a small message learns that frames take it, or goes over to TCP. */
+static void test_what_was_asked_for_may_come_in_a_frame(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(0, 2, ANYNET_FLAG_MULTI, 100), ask = frame,
+				 last = frame_data(1, 1, ANYNET_FLAG_MULTI, 4);
+	struct anynet_request *other;
+	char in[100], word[4];
+
+	(void)state;
+	pair_open_recv(&pair, 2);
+	other = pair_irecv(&pair, word, sizeof(word), 1);
+	ask.type = ANYNET_FRAME_ASK;
+	ask.length = 0;
+	((struct recv_comm *)pair.recv)->order = RECV_BY_TAG;
+	assert_int_equal(recv_asked((struct recv_comm *)pair.recv, pair.recv->streams[1], &ask), 0);
+	frame_put(pair.fds[0], &frame, pair_out);
+	pair_idle(other);
+	frame_put(pair.fds[0], &last, "word");
+	pair_finish((struct anynet_request *[]){ pair_irecv(&pair, in, sizeof(in), 2), other }, 2, NULL);
+	assert_memory_equal(in, pair_out, sizeof(in));
+}
+
+/* Its message has arrived by the queue pair of stream 0, whose frames wait, and the sender has used the slot again. */
+static void test_a_frame_waits_for_its_slot(void **state)
+{
+	struct anynet_wire_frame first = frame_data(0, 2, ANYNET_FLAG_MULTI, 100), rts = first,
+				 second = frame_data(1, 1, ANYNET_FLAG_MULTI, 4);
+	struct anynet_request *reqs[2];
+	char in[100], word[4];
+
+	(void)state;
+	pair_open_recv(&pair, 2);
+	reqs[0] = pair_irecv(&pair, in, sizeof(in), 2);
+	reqs[1] = pair_irecv(&pair, word, sizeof(word), 1);
+	rts.type = ANYNET_FRAME_RTS;
+	rts.length = 0;
+	frame_put(pair.fds[1], &rts, NULL);
+	second.slot = first.slot;
+	frame_put(pair.fds[1], &second, "word");
+	pair_idle(reqs[1]);
+	frame_put(pair.fds[0], &first, pair_out);
+	pair_finish(reqs, 2, NULL);
+	assert_memory_equal(in, pair_out, sizeof(in));
+	assert_memory_equal(word, "word", sizeof(word));
+}
+
 /* Receives are numbered modulo 2^32: the first one without a CTS stays close to those in use, however many groups
  * follow. */
 static void test_numbers_of_receives_stay_together(void **state)
@@ -444,6 +490,8 @@ int main(void)
 		TEST(test_no_cts_while_an_unexpected_frame_arrives),
 		TEST(test_unexpected_data_is_kept_wherever_it_is),
 		TEST(test_a_message_becomes_unexpected_when_another_has_left),
+		TEST(test_what_was_asked_for_may_come_in_a_frame),
+		TEST(test_a_frame_waits_for_its_slot),
 		TEST(test_numbers_of_receives_stay_together),
 		TEST(test_bytes_that_were_never_sent_are_zeros),
 	};
