@@ -3,6 +3,7 @@
 #include "path/ib/ib_stream.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -131,6 +132,16 @@ static bool has_lost_port(const struct ib_qp *qp)
 	       carrier_losses(qp->nic->dev) != qp->port.losses;
 }
 
+/* Streams of a comm that began with queue pairs are in no epoll set. So the end of a connection whose head frame waits for
+ * another stream, and which is not read therefore, is looked for here. */
+static void look_for_end(struct anynet_stream *base)
+{
+	struct pollfd end = { .fd = base->fd, .events = POLLRDHUP };
+
+	if (base->comm->epfd < 0 && base->comm->stream_count > 1 && poll(&end, 1, 0) > 0)
+		base->ended = true;
+}
+
 static bool ib_signs(struct anynet_stream *base, struct stream_signs *signs)
 {
 	struct ib_stream *stream = to_ib(base);
@@ -143,8 +154,10 @@ static bool ib_signs(struct anynet_stream *base, struct stream_signs *signs)
 		recv_tell_again(base->comm, base->index);
 		base->readable = true;
 	}
-	if (!stream->qp)
+	if (!stream->qp) {
+		look_for_end(base);
 		return stream->over_tcp->signs(base, signs);
+	}
 	*signs = (struct stream_signs){
 		.lost = has_lost_port(stream->qp),
 		.qp = { .acked = stream->flow.acked,

@@ -152,6 +152,22 @@ static void test_ready_may_come_by_tcp_after_the_proof(void **state)
 	assert_true(recv_comm_ready(pair.recv));
 }
 
+/* It is not read, because the frame at its head waits, and nothing else tells of its end. */
+static void test_the_end_of_a_connection_that_waits_is_seen(void **state)
+{
+	struct anynet_stream *stream;
+	struct stream_signs signs;
+
+	(void)state;
+	ib_open_recv(&pair, 2, 1);
+	stream = pair.recv->streams[1];
+	stream->ops->signs(stream, &signs);
+	assert_false(stream->ended);
+	pair_hang_up(&pair, 1);
+	stream->ops->signs(stream, &signs);
+	assert_true(stream->ended);
+}
+
 static void position(uint64_t expected)
 {
 	struct anynet_stream *stream = pair.recv->streams[0];
@@ -536,6 +552,7 @@ int main(void)
 		T(test_a_receive_is_cleared_again_though_later_ones_are_over),
 		T(test_the_tcp_connection_counts_until_the_queue_pair_is_proven),
 		T(test_ready_may_come_by_tcp_after_the_proof),
+		T(test_the_end_of_a_connection_that_waits_is_seen),
 		T(test_what_a_queue_pair_had_brought_when_it_broke_counts),
 		T(test_a_closed_receiver_stays_for_a_queue_pair_that_broke),
 		T(test_what_was_told_by_a_queue_pair_that_is_given_up_is_told_again),
