@@ -174,7 +174,8 @@ enum anynet_frame_type {
 	/* Sender, first frame on stream 0: connect has returned the comm. length = 0, size = number of established
 	 * streams, offset = bit set of them */
 	ANYNET_FRAME_READY = 3,
-	ANYNET_FRAME_BYE = 4,	/* either side closes; from the sender, seq = messages sent in all */
+	ANYNET_FRAME_BYE = 4,	/* either side closes; from the sender, seq = messages sent in all; from the
+				 * receiver, by a queue pair, offset = frames of the stream that have come */
 	ANYNET_FRAME_PING = 5,	/* either side: heartbeat, which the peer's kernel acknowledges. seq =
 				 * ANYNET_PING_JOIN: the RDMA CM has failed, connect the queue pair as
 				 * HELLO and WELCOME describe it */

@@ -285,6 +285,18 @@ int ib_receive_data(struct anynet_stream *base)
 
 /* --- send comm --- */
 
+/* The receiver has taken so many frames. Those that no completion has confirmed are done when the adapter reads their memory
+ * no more. */
+static void take_bye(struct ib_stream *stream, uint64_t frames)
+{
+	uint64_t arrived = 0;
+
+	if (frames <= stream->arrived)
+		return;
+	ib_qp_fence(stream->qp, &arrived);
+	ib_confirm(stream, anynet_max(arrived, frames));
+}
+
 static int take_control(struct ib_stream *stream, const struct ib_inbound *inbound)
 {
 	struct send_comm *comm = (struct send_comm *)stream->tcp.base.comm;
@@ -309,6 +321,8 @@ static int take_control(struct ib_stream *stream, const struct ib_inbound *inbou
 		send_ask_all(comm);
 		return 0;
 	}
+	if (header.type == ANYNET_FRAME_BYE)
+		take_bye(stream, header.offset);
 	return send_control(comm, &stream->tcp.base, &header, slot + HEADER_BYTES);
 }
 

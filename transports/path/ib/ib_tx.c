@@ -349,8 +349,8 @@ static int tell_frames(struct ib_stream *stream)
 			   qp->peer.addr + offsetof(struct anynet_wire_cts_ring, frames));
 }
 
-/* Appends struct anynet_wire_cts to a CTS frame; other frames are unchanged. 0, or -ENOMEM: the memory cannot be
- * registered, and the comm goes on over TCP. */
+/* Appends struct anynet_wire_cts to a CTS frame. 0, or -ENOMEM: the memory cannot be registered, and the comm goes on
+ * over TCP. */
 static int complete_cts(struct ib_stream *stream, uint8_t *frame, size_t *bytes)
 {
 	struct anynet_wire_frame header;
@@ -360,8 +360,6 @@ static int complete_cts(struct ib_stream *stream, uint8_t *frame, size_t *bytes)
 	char why[200];
 
 	memcpy(&header, frame, HEADER_BYTES);
-	if (header.type != ANYNET_FRAME_CTS)
-		return 0;
 	mr = recv_cts_of((struct recv_comm *)stream->tcp.base.comm, header.slot, &cts);
 	reg = mr ? ib_memory_on(mr, stream->qp->nic, why, sizeof(why)) : NULL;
 	if (!reg) {
@@ -374,6 +372,17 @@ static int complete_cts(struct ib_stream *stream, uint8_t *frame, size_t *bytes)
 	memcpy(frame + HEADER_BYTES, &cts, sizeof(cts));
 	*bytes = HEADER_BYTES + sizeof(cts);
 	return 0;
+}
+
+/* Adds to a control frame what it has more of by a queue pair. BYE: how many frames have come, because the queue pair
+ * ends before the sender's adapter need have heard so. 0 or as complete_cts. */
+static int complete(struct ib_stream *stream, uint8_t *frame, size_t *bytes)
+{
+	uint64_t frames = stream->tcp.rx.frames;
+
+	if (frame[0] == ANYNET_FRAME_BYE)
+		memcpy(frame + offsetof(struct anynet_wire_frame, offset), &frames, sizeof(frames));
+	return frame[0] == ANYNET_FRAME_CTS ? complete_cts(stream, frame, bytes) : 0;
 }
 
 /* Sends ASK_ALL, once for each queue pair. */
@@ -413,7 +422,7 @@ int ib_transmit_control(struct anynet_stream *base)
 		ret = tell_to_ask(stream);
 	while (!ret && ib_qp_has_room(stream->qp, 2) &&
 	       (bytes = recv_next_control(comm, base, frame))) {
-		ret = complete_cts(stream, frame, &bytes);
+		ret = complete(stream, frame, &bytes);
 		if (!ret)
 			ret = ib_qp_say(stream->qp, frame, (uint32_t)bytes,
 					frame[0] == ANYNET_FRAME_BYE);

@@ -531,6 +531,25 @@ static void test_a_sender_that_believes_in_frames_is_told_again(void **state)
 	anynet_dereg_mr(pair.recv, mr);
 }
 
+static void test_bye_tells_what_has_arrived(void **state)
+{
+	struct anynet_request *req;
+
+	(void)state;
+	open_recv(1);
+	req = pair_irecv(&pair, pair_in, 100, 0);
+	bring(0, 0, 100);
+	pair_finish(&req, 1, NULL);
+	ib_note_posted();
+	comm_enter(pair.recv);
+	recv_bye(pair.recv);
+	comm_transmit(pair.recv);
+	comm_leave(pair.recv);
+	assert_true(ib_posted_count > 0);
+	assert_int_equal(ib_posted[ib_posted_count - 1].frame.type, ANYNET_FRAME_BYE);
+	assert_int_equal(ib_posted[ib_posted_count - 1].frame.offset, 1);
+}
+
 static void test_nothing_is_written_when_a_comm_is_closed(void **state)
 {
 	const struct ibv_qp *qp;
@@ -563,6 +582,8 @@ int main(void)
 		T(test_cts_wait_for_others),
 		T(test_small_receives_are_told_while_the_way_is_not_full),
 		T(test_a_sender_that_believes_in_frames_is_told_again),
+
+		T(test_bye_tells_what_has_arrived),
 		T(test_nothing_is_written_when_a_comm_is_closed),
 	};
 

@@ -329,6 +329,23 @@ static void test_the_tcp_connection_tells_that_the_peer_is_gone(void **state)
 	assert_true(stream->ended);
 }
 
+/* The adapter has not heard so: its last acknowledgements were lost, and the receiver's queue pair ends. */
+static void test_bye_tells_what_has_arrived(void **state)
+{
+	struct anynet_wire_frame bye = { .type = ANYNET_FRAME_BYE };
+	struct anynet_request *req;
+
+	(void)state;
+	ib_open_send(&pair, 1, 1);
+	req = pair_isend(&pair, pair_out, LARGE, 0);
+	pair_idle(req);
+	cts(0, 0, LARGE);
+	pair_idle(req);
+	bye.offset = ((struct ib_stream *)pair.send->streams[0])->tcp.log.next;
+	ib_bring(ib_qp_of(pair.send, 0), &bye, NULL, 0);
+	pair_finish(&req, 1, NULL);
+}
+
 /* Memory may be deregistered then. The queue pair itself is destroyed later. */
 static void test_nothing_is_written_when_a_comm_is_closed(void **state)
 {
@@ -604,6 +621,7 @@ int main(void)
 		T(test_the_oldest_message_that_waits_is_shown),
 		T(test_the_time_of_large_frames_is_known),
 		T(test_the_tcp_connection_tells_that_the_peer_is_gone),
+		T(test_bye_tells_what_has_arrived),
 		T(test_nothing_is_written_when_a_comm_is_closed),
 		T(test_a_peer_does_not_write_into_the_ring),
 		T(test_only_what_has_arrived_is_done),
