@@ -13,6 +13,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#define CALLS_AT_ONCE 10000 /* of epoll_wait, in no time */
+
 static struct sim_file *file_of(int fd)
 {
 	return process_file(process_self(), fd);
@@ -95,6 +97,19 @@ int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 	RETURN(int, err ? -err : epoll_change(file, op, fd, event));
 }
 
+/* A thread that asks again and again waits for what another one has: time passes then, as it does with each call. */
+static void pass_time(void)
+{
+	static uint64_t since;
+	static unsigned calls;
+
+	if (sim_now != since)
+		calls = 0;
+	since = sim_now;
+	if (++calls >= CALLS_AT_ONCE && sim_self)
+		thread_sleep(SIM_US);
+}
+
 int epoll_wait(int epfd, struct epoll_event *events, int most, int timeout)
 {
 	struct sim_file *file;
@@ -105,6 +120,7 @@ int epoll_wait(int epfd, struct epoll_event *events, int most, int timeout)
 	if (!process_self())
 		return real(epfd, events, most, timeout);
 	sched_may_preempt();
+	pass_time();
 	file = file_of(epfd);
 	if (!file)
 		RETURN(int, -EBADF);
@@ -149,8 +165,13 @@ int fcntl(int fd, int command, ...)
 	va_end(args);
 	if (!process_self())
 		return real(fd, command, arg);
-	/* The table of a simulated process has its full size from the start. */
-	RETURN(int, !file_of(fd) ? -EBADF : command == F_DUPFD_CLOEXEC ? -EMFILE : 0);
+	if (!file_of(fd))
+		RETURN(int, -EBADF);
+	if (command == F_SETFL)
+		file_of(fd)->nonblocking = (int)(intptr_t)arg & O_NONBLOCK;
+	if (command == F_DUPFD_CLOEXEC) /* the table of a simulated process has its full size from the start */
+		RETURN(int, -EMFILE);
+	return command == F_GETFL && file_of(fd)->nonblocking ? O_NONBLOCK : 0;
 }
 
 /* --- files by name: /dev/null, and a NIC's speed --- */

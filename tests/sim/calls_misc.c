@@ -3,6 +3,7 @@
 #include "sim/calls.h"
 #include "sim/load.h"
 #include "sim/net.h"
+#include "sim/verbs.h"
 
 #include <net/if.h>
 #include <stdarg.h>
@@ -161,11 +162,13 @@ int pthread_atfork(void (*before)(void), void (*parent)(void), void (*child)(voi
 	return __register_atfork(before, parent, child, NULL);
 }
 
-/* --- libraries: there are none but the plugin's own copies --- */
+/* --- libraries: there are none but copies of the plugin and of libibverbs --- */
 
 void *dlopen(const char *name, int flags)
 {
 	REAL(dlopen, void *, const char *, int);
+	if (process_self() && name && !strcmp(name, "libibverbs.so.1"))
+		name = verbs_library(process_self());
 	if (!process_self() || (name && load_is_copy(name)))
 		return real(name, flags);
 	return NULL;

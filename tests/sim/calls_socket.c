@@ -316,6 +316,8 @@ ssize_t recv(int fd, void *data, size_t bytes, int flags)
 		RETURN(ssize_t, file->ops->read(file, data, bytes));
 	if (!tcp_of(fd))
 		RETURN(ssize_t, not_a_socket(fd));
+	if (flags & MSG_PEEK)
+		RETURN(ssize_t, noted(11, fd, tcp_peek(tcp_of(fd), data, bytes)));
 	RETURN(ssize_t, noted(8, fd, move(tcp_of(fd), &iov, 1, false)));
 }
 

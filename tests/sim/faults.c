@@ -51,8 +51,12 @@ static struct sim_nic *nic_of(const struct active *active)
 
 static void set_carrier(const struct active *active, bool out)
 {
+	unsigned nic = (unsigned)(active->fault->nic % active->plan->nics);
+
 	nic_of(active)->no_carrier = out;
-	netlink_carrier(host_of(active), (unsigned)(active->fault->nic % active->plan->nics));
+	netlink_carrier(host_of(active), nic);
+	if (plan_has_verbs(active->plan, host_of(active)->index))
+		faults_set_port(host_of(active), nic, out);
 }
 
 static void set_silent(const struct active *active, bool on)
@@ -231,10 +235,16 @@ static bool is_repeated(const struct active *active)
 	return active->fault->kind == FAULT_RESET || active->fault->kind == FAULT_HALF;
 }
 
+static bool is_of_verbs(const struct active *active)
+{
+	return active->fault->kind >= FAULT_PORT && active->fault->kind <= FAULT_PINNED;
+}
+
 /* A carrier is not lost while a process looks for the NICs of its host. */
 static bool has_to_wait(const struct active *active)
 {
-	return active->fault->kind == FAULT_CARRIER && !active->begun && host_of(active)->opening;
+	return (active->fault->kind == FAULT_CARRIER || is_of_verbs(active)) && !active->begun &&
+	       host_of(active)->opening;
 }
 
 static void step(struct sim_timer *timer)
@@ -256,6 +266,10 @@ static void step(struct sim_timer *timer)
 		reset_one(active);
 	set_network(active, on);
 	set_process(active, on);
+	if (is_of_verbs(active)) {
+		host_of(active)->ailing += on ? 1 : -1u;
+		faults_set_verbs(active->plan, active->fault, on);
+	}
 	if (on)
 		timer_set(timer, is_repeated(active) ? sim_now + reset_pause_ns(active) : active->end_ns);
 }

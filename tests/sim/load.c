@@ -15,7 +15,7 @@
 #define PREFIX "/proc/self/fd/"
 
 struct copy {
-	char path[32];
+	char path[LOAD_PATH_BYTES];
 	struct sim_process *constructors; /* a process that did nothing else */
 };
 
@@ -25,9 +25,9 @@ static struct {
 } load;
 
 /* In memory: nothing is left behind. */
-static int copy_file(const char *plugin)
+static int copy_file(const char *library)
 {
-	int from = open(plugin, O_RDONLY | O_CLOEXEC), to = memfd_create("anynet-sim", MFD_CLOEXEC);
+	int from = open(library, O_RDONLY | O_CLOEXEC), to = memfd_create("anynet-sim", MFD_CLOEXEC);
 	struct stat st;
 	ssize_t n = 1;
 
@@ -39,32 +39,34 @@ static int copy_file(const char *plugin)
 	return n > 0 ? to : -1;
 }
 
-static void load_copy(struct copy *copy, const char *plugin)
+void *load_copy(const char *library, struct sim_process *constructors, char path[LOAD_PATH_BYTES])
 {
-	int fd = copy_file(plugin);
-	void *library;
+	int fd = copy_file(library);
+	void *handle;
 
 	if (fd < 0) {
-		perror(plugin);
+		perror(library);
 		exit(2);
 	}
-	snprintf(copy->path, sizeof(copy->path), PREFIX "%d", fd);
-	copy->constructors = process_new(NULL, 0);
-	process_act_as(copy->constructors);
-	library = dlopen(copy->path, RTLD_NOW | RTLD_LOCAL);
+	snprintf(path, LOAD_PATH_BYTES, PREFIX "%d", fd);
+	process_act_as(constructors);
+	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	process_act_as(NULL);
-	if (!library) {
-		fprintf(stderr, "%s: %s\n", plugin, dlerror());
+	if (!handle) {
+		fprintf(stderr, "%s: %s\n", library, dlerror());
 		exit(2);
 	}
+	return handle;
 }
 
 void load_copies(const char *plugin, unsigned count)
 {
 	load.copies = calloc(count, sizeof(*load.copies));
 	load.count = count;
-	for (unsigned i = 0; load.copies && i < count; i++)
-		load_copy(&load.copies[i], plugin);
+	for (unsigned i = 0; load.copies && i < count; i++) {
+		load.copies[i].constructors = process_new(NULL, 0);
+		load_copy(plugin, load.copies[i].constructors, load.copies[i].path);
+	}
 }
 
 bool load_is_copy(const char *path)

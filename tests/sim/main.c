@@ -6,6 +6,7 @@
 #include "sim/load.h"
 #include "sim/run.h"
 #include "sim/selfcheck.h"
+#include "sim/verbs.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -25,7 +26,7 @@
 void run_judge(struct run_result *result, int status);
 
 static struct {
-	const char *plugin, *list;
+	const char *plugin, *verbs, *list;
 	uint64_t seed, seeds;
 	bool one, prints, shrinks, twice, table, selfcheck, stops;
 	double seconds, processor_seconds;
@@ -43,6 +44,7 @@ enum {
 	OPT_PLAIN,
 	OPT_TOGETHER,
 	OPT_TURNS,
+	OPT_IB,
 	OPT_KIND,
 	OPT_FIRST,
 	OPT_QUIET,
@@ -80,6 +82,7 @@ static const struct argp_option option_list[] = {
 	{ "faults", OPT_FAULTS, "MASK", 0, "Only these of the seed's faults", 1 },
 	{ "kind", OPT_KIND, "NAME", 0, "Only faults of this kind", 1 },
 	{ "plain", OPT_PLAIN, 0, 0, "Default settings, no tags", 1 },
+	{ "ib", OPT_IB, 0, 0, "Hosts have RDMA NICs; needs VERBS", 1 },
 	{ "turns", OPT_TURNS, 0, 0, "Only runs in which one and the other of two paths fails", 1 },
 	{ "together", OPT_TOGETHER, 0, 0, "Threads are not held up, reads and writes not cut short", 1 },
 	{ 0 }
@@ -126,6 +129,9 @@ static void take_limit(int key, const char *arg, struct argp_state *state)
 		break;
 	case OPT_TURNS:
 		limits->turns = true;
+		break;
+	case OPT_IB:
+		limits->ib = true;
 		break;
 	default:
 		limits->kind = kind_of(arg);
@@ -185,12 +191,12 @@ static error_t take_option(int key, char *arg, struct argp_state *state)
 		options.limits.quiet_seconds = (unsigned)strtoul(arg, NULL, 0);
 		return 0;
 	case ARGP_KEY_ARG:
-		if (options.plugin)
+		if (options.plugin && options.verbs)
 			return ARGP_ERR_UNKNOWN;
-		options.plugin = arg;
+		*(options.plugin ? &options.verbs : &options.plugin) = arg;
 		return 0;
 	case ARGP_KEY_END:
-		if (!options.plugin && !options.selfcheck)
+		if ((!options.plugin && !options.selfcheck) || (options.limits.ib && !options.verbs))
 			argp_usage(state);
 		return 0;
 	default:
@@ -201,7 +207,8 @@ static error_t take_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static const struct argp argp = { option_list, take_option, "PLUGIN", "Run the plugin under virtual time.",
+static const struct argp argp = { option_list, take_option, "PLUGIN [VERBS]",
+				  "Run the plugin under virtual time. VERBS: the libibverbs of hosts with RDMA NICs.",
 				  NULL, NULL, NULL };
 
 /* --- many seeds --- */
@@ -248,7 +255,8 @@ static void tell_failure(const struct run_result *result)
 	if (options.shrinks)
 		run_shrink(result->seed, &limits);
 	run_command(result->seed, &limits, command, sizeof(command));
-	printf("  again: simulate %s %s --print\n", options.plugin, command);
+	printf("  again: simulate %s%s%s %s --print\n", options.plugin, options.verbs ? " " : "",
+	       options.verbs ? options.verbs : "", command);
 	fflush(stdout);
 }
 
@@ -402,6 +410,8 @@ int main(int argc, char **argv)
 	if (!options.one && options.seeds == UINT64_MAX / 2 && options.seconds <= 0 && options.processor_seconds <= 0)
 		options.seconds = 60;
 	load_copies(options.plugin, COPIES);
+	if (options.verbs)
+		verbs_load(options.verbs, COPIES);
 	if (options.one && options.prints)
 		print_one();
 	options.shrinks = options.shrinks && !options.prints;

@@ -69,17 +69,21 @@ static void drop(struct packet *packet)
 	free(packet);
 }
 
+bool net_comes_in(uint32_t target, int in_nic)
+{
+	const struct sim_host *host = net_host_of(target);
+	const struct sim_nic *nic = in_nic < 0 ? NULL : &host->nic[in_nic];
+
+	return !host->dead &&
+	       !(nic && (nic->no_carrier || nic->deaf || random_chance(&net_random, nic->lossy)));
+}
+
 static void arrive(struct sim_timer *timer)
 {
 	struct packet *packet = (struct packet *)timer;
-	struct sim_host *host = net_host_of(packet->target);
-	const struct sim_nic *nic = packet->in_nic < 0 ? NULL : &host->nic[packet->in_nic];
 
-	if (host->dead || (nic && (nic->no_carrier || nic->deaf || random_chance(&net_random, nic->lossy)))) {
-		drop(packet);
-		return;
-	}
-	tcp_deliver(packet);
+	if (net_comes_in(packet->target, packet->in_nic))
+		tcp_deliver(packet);
 	drop(packet);
 }
 
@@ -108,46 +112,54 @@ static uint64_t pass(uint64_t *free_ns, uint64_t from, uint64_t bytes, uint64_t 
 	return *free_ns;
 }
 
-static bool is_lost(const struct sim_nic *nic, const struct packet *packet)
+static bool is_lost(const struct sim_nic *nic, uint32_t segment)
 {
 	return nic->no_carrier || nic->dumb || random_chance(&net_random, nic->lossy) ||
-	       (nic->narrow && packet->segment > nic->narrow);
+	       (nic->narrow && segment > nic->narrow);
+}
+
+bool net_goes_out(uint32_t source, uint32_t target, struct net_way *way)
+{
+	struct sim_host *from = net_host_of(source), *to = net_host_of(target);
+	struct sim_nic *out, *in;
+
+	if (!to || from->dead)
+		return false;
+	if (from == to) {
+		way->nic = -1;
+		way->at_ns = pass(&from->loopback_free_ns, sim_now, way->bytes, LOOPBACK_BYTES_PER_MS) + LOOPBACK_NS;
+		return true;
+	}
+	way->nic = (int)(target >> 16 & 0xff);
+	if (way->nic >= (int)from->nics)
+		return false;
+	out = &from->nic[way->nic];
+	in = &to->nic[way->nic];
+	if (is_lost(out, way->segment) || is_cut(from, to, way->nic) || (in->narrow && way->segment > in->narrow))
+		return false;
+	way->at_ns = pass(&out->out_free_ns, sim_now, way->bytes, out->bytes_per_ms) + out->latency_ns + jitter(out);
+	way->at_ns = pass(&in->in_free_ns, way->at_ns, way->bytes, in->bytes_per_ms) + in->latency_ns + jitter(in);
+	return true;
 }
 
 void net_send(struct packet *packet)
 {
-	struct sim_host *from = net_host_of(packet->source), *to = net_host_of(packet->target);
-	uint64_t bytes = packet->bytes + HEADER_BYTES * (1 + packet->bytes / 1448), at = sim_now;
-	struct sim_nic *out, *in;
+	struct net_way way = { .bytes = packet->bytes + HEADER_BYTES * (1 + packet->bytes / 1448),
+			       .segment = packet->segment };
 
 	packet->timer.fire = arrive;
 	packet->sent_ns = sim_now;
-	if (!to || from->dead) {
+	if (!net_goes_out(packet->source, packet->target, &way)) {
 		drop(packet);
 		return;
 	}
-	if (from == to) {
-		packet->in_nic = packet->out_nic = -1;
-		at = pass(&from->loopback_free_ns, at, bytes, LOOPBACK_BYTES_PER_MS);
-		timer_set(&packet->timer, at + LOOPBACK_NS);
+	packet->in_nic = way.nic;
+	if (way.nic < 0) {
+		timer_set(&packet->timer, way.at_ns);
 		return;
 	}
-	packet->out_nic = packet->in_nic = (int)(packet->target >> 16 & 0xff);
-	if (packet->out_nic >= (int)from->nics) {
-		drop(packet);
-		return;
-	}
-	out = &from->nic[packet->out_nic];
-	in = &to->nic[packet->in_nic];
-	if (is_lost(out, packet) || is_cut(from, to, packet->out_nic) ||
-	    (in->narrow && packet->segment > in->narrow)) {
-		drop(packet);
-		return;
-	}
-	at = pass(&out->out_free_ns, at, bytes, out->bytes_per_ms) + out->latency_ns + jitter(out);
-	at = pass(&in->in_free_ns, at, bytes, in->bytes_per_ms) + in->latency_ns + jitter(in);
 	/* Networks choose a way for each connection: its packets do not overtake one another. */
-	if (at > packet->from->arrives_ns)
-		packet->from->arrives_ns = at;
+	if (way.at_ns > packet->from->arrives_ns)
+		packet->from->arrives_ns = way.at_ns;
 	timer_set(&packet->timer, packet->from->arrives_ns);
 }

@@ -16,6 +16,7 @@
 
 struct sim_nic {
 	bool no_carrier;       /* the cable is out: the host is told (netlink) */
+	unsigned port_down;    /* faults by which its RDMA port is down */
 	bool deaf, dumb;       /* silent loss of all that comes in; of all that goes out */
 	unsigned lossy;        /* per million packets */
 	unsigned flips;        /* per million reads: a bit of it */
@@ -32,6 +33,7 @@ struct sim_host {
 	char name[64];
 	bool dead; /* no power: nothing comes or goes */
 	unsigned opening; /* processes that look for its NICs */
+	unsigned ailing;  /* faults of its RDMA NICs */
 	unsigned nics;
 	struct sim_nic nic[NET_NICS_MAX];
 	uint64_t loopback_free_ns; /* when what is queued between its own addresses has passed */
@@ -71,7 +73,7 @@ struct packet {
 	uint32_t bytes, segment; /* segment: of its largest packet */
 	bool fin;
 	uint64_t sent_ns, echo_ns;
-	int in_nic, out_nic;
+	int in_nic;
 };
 
 /* Bytes that leave within a millisecond, by this way. */
@@ -79,6 +81,17 @@ uint64_t net_burst(uint32_t source, uint32_t target);
 
 /* Sends it; it is freed when it is delivered or lost. */
 void net_send(struct packet *packet);
+
+/* What net_send does with a packet, for those that are not of TCP: it leaves, queues at both NICs, and is there later.
+ * False: it is lost. */
+struct net_way {
+	uint64_t bytes, at_ns;
+	uint32_t segment; /* of its largest packet */
+	int nic;          /* -1: within the host */
+};
+
+bool net_goes_out(uint32_t source, uint32_t target, struct net_way *way);
+bool net_comes_in(uint32_t target, int nic);
 
 /* The network between hosts and NICs of one index may be cut for pairs of hosts, per direction. */
 void net_cut(unsigned from, unsigned to, unsigned nic, bool cut);

@@ -327,6 +327,9 @@ static void set_bounds(struct plan *plan)
 	plan->stall_ns = STALL_MOST + 4 * queued_ns + (plan->lossy ? 2 * STALL_MOST : 0);
 	/* What has been copied, and cut short, leaves at the background thread's visits. */
 	plan->spare_ns = SPARE_MOST + queued_ns + (plan->shortens ? 2 * SPARE_MOST : 0);
+	/* Only a queue pair itself tells that its path is dead, and only after its retransmissions. */
+	plan->stall_ns += 2 * plan_give_up_ns(plan);
+	plan->spare_ns += plan_give_up_ns(plan);
 	plan->roomy = queued_ns < QUEUED_LITTLE;
 	if (plan->deadly)
 		plan->limit_ns += plan->rounds * (plan->peer_timeout_ns + plan->recovery_timeout_ns + 2 * PATIENCE);
@@ -345,6 +348,8 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_limits *limit
 	draw_timeouts(plan);
 	draw_settings(plan);
 	draw_set_up(plan);
+	if (limits->ib)
+		plan_draw_verbs(plan);
 	span_ns = plan->turns ? draw_turns(plan) : draw_pace(plan);
 	limit_bytes(plan, span_ns);
 	plan_draw_faults(plan, span_ns);
@@ -366,6 +371,11 @@ void plan_print(const struct plan *plan)
 	       "gap %" PRIu64 " ms; blocks of %u, %u tags, groups of %u\n",
 	       plan->latency_ns / SIM_US, plan->jitter_ns / SIM_US, plan->lossy, plan->shortens, plan->preempts,
 	       plan->gap_ns / SIM_MS, plan->block, plan->tags, plan->group);
+	if (plan->verbs.hosts)
+		printf("  %s at hosts 0x%" PRIx64 ", time-outs %u times shorter, %u bytes inline, %u pieces%s\n",
+		       plan->verbs.infiniband ? "InfiniBand" : "RoCE", plan->verbs.hosts, plan->verbs.hurry,
+		       plan->verbs.inline_bytes, plan->verbs.sges,
+		       plan->verbs.by_caller ? ", requests leave at once" : "");
 	for (unsigned i = 0; i < plan->setting_count; i++)
 		printf("  %s\n", plan->settings[i]);
 	for (int event = 0; event < EVENTS; event++)

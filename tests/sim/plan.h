@@ -29,6 +29,12 @@ enum fault_kind {
 	FAULT_NAP,     /* NCCL makes no calls */
 	FAULT_FORK,    /* a forked child lives so long */
 	FAULT_CALLS,   /* system calls fail */
+	FAULT_PORT,    /* an RDMA port is down: its host is told */
+	FAULT_GID,     /* … and comes up with its GID at another index */
+	FAULT_DEVICE,  /* an RDMA device is gone, with all that was made of it; later it is back */
+	FAULT_QP,      /* all queue pairs of a device fail */
+	FAULT_VERBS,   /* work requests and completions are late, lost, torn, out of order; calls fail */
+	FAULT_PINNED,  /* no more memory may be registered */
 	FAULTS_GENTLE, /* so far no communicator may end */
 	FAULT_ABORT = FAULTS_GENTLE, /* NCCL closes a comm in mid-transfer */
 	FAULT_KILL,
@@ -66,6 +72,15 @@ struct plan_edge {
 	unsigned from, to, dev_from, dev_to;
 };
 
+/* RDMA NICs (plan_verbs.c). */
+struct plan_verbs {
+	uint64_t hosts;   /* a bit for each that has them */
+	bool infiniband;  /* not RoCE */
+	bool by_caller;   /* requests leave before post_send returns */
+	unsigned hurry;   /* retransmission time-outs are so many times shorter */
+	unsigned inline_bytes, sges; /* of a request, at most */
+};
+
 struct plan {
 	uint64_t seed;
 	unsigned hosts, nics, ranks_per_host, messages, rounds;
@@ -75,6 +90,7 @@ struct plan {
 	bool together;        /* nothing is sent before accept has returned, as NCCL has it */
 	bool barrier;         /* a sender closes when the receiver has everything, as at the end of a job */
 	bool turns;           /* one and the other of two paths fails, and nothing else does */
+	struct plan_verbs verbs;
 	size_t bytes_max;
 	uint64_t gap_ns; /* between blocks of messages */
 	int abi;
@@ -107,6 +123,7 @@ struct plan_limits {
 	bool plain;    /* no settings, no tags, one rank a host */
 	bool together; /* threads are not held up, reads and writes not cut short */
 	bool turns;    /* only runs of two paths that fail by turns */
+	bool ib;       /* hosts have RDMA NICs */
 	int kind;      /* only this kind of fault; -1 = all */
 	unsigned quiet_seconds; /* so long, two hosts, moderate traffic, nothing breaks */
 };
@@ -120,6 +137,19 @@ unsigned plan_one_of(struct sim_random *random, const unsigned *values, unsigned
 
 #define ONE_OF(random, ...) \
 	plan_one_of(random, (const unsigned[]){ __VA_ARGS__ }, sizeof((unsigned[]){ __VA_ARGS__ }) / sizeof(unsigned))
+
+/* --- RDMA NICs (plan_verbs.c) --- */
+
+bool plan_has_verbs(const struct plan *plan, unsigned host);
+
+/* Which hosts have them, and settings; for a run with them. */
+void plan_draw_verbs(struct plan *plan);
+
+/* Then a queue pair fails without answers, at the latest; 0: there are none. */
+uint64_t plan_give_up_ns(const struct plan *plan);
+
+/* What the fake libibverbs of a host is told of its devices. */
+void plan_describe_verbs(const struct plan *plan, unsigned host, char *text, size_t bytes);
 
 /* --- faults (plan_faults.c) --- */
 

@@ -9,7 +9,8 @@
 
 const char *const fault_names[FAULT_KINDS] = {
 	"carrier", "silent", "deaf", "dumb", "cut",  "parted", "lossy", "slow", "late", "narrow", "flip",
-	"reset",   "half",   "stop", "nap",  "fork", "calls",  "abort", "kill", "power",
+	"reset",   "half",   "stop", "nap",  "fork", "calls",  "port",  "gid",	 "device", "qp",   "verbs", "pinned",
+	"abort",   "kill",   "power",
 };
 
 /* In how many of a thousand runs there are some. */
@@ -17,13 +18,20 @@ static const unsigned chances[FAULT_KINDS] = {
 	[FAULT_CARRIER] = 150, [FAULT_SILENT] = 150, [FAULT_DEAF] = 100,  [FAULT_DUMB] = 100, [FAULT_CUT] = 70,
 	[FAULT_PARTED] = 70,   [FAULT_LOSSY] = 100,  [FAULT_SLOW] = 70,	  [FAULT_LATE] = 70,  [FAULT_NARROW] = 50,
 	[FAULT_FLIP] = 500,    [FAULT_RESET] = 400,  [FAULT_HALF] = 300,  [FAULT_STOP] = 100, [FAULT_NAP] = 100,
-	[FAULT_FORK] = 50,     [FAULT_CALLS] = 100,  [FAULT_ABORT] = 60,  [FAULT_KILL] = 60,  [FAULT_POWER] = 30,
+	[FAULT_FORK] = 50,     [FAULT_CALLS] = 100,  [FAULT_PORT] = 300,  [FAULT_GID] = 200,  [FAULT_DEVICE] = 150,
+	[FAULT_QP] = 250,      [FAULT_VERBS] = 500,  [FAULT_PINNED] = 100, [FAULT_ABORT] = 60, [FAULT_KILL] = 60,
+	[FAULT_POWER] = 30,
 };
 
 /* As long as they last the peer may be out of reach: together they must be shorter than what ends a comm. */
 static bool is_outage(enum fault_kind kind)
 {
 	return kind <= FAULT_HALF || kind == FAULT_CALLS;
+}
+
+static bool is_of_verbs(enum fault_kind kind)
+{
+	return kind >= FAULT_PORT && kind <= FAULT_PINNED;
 }
 
 /* What a path that is whole makes up for. */
@@ -56,7 +64,8 @@ static void draw_kind(struct plan *plan, enum fault_kind kind, uint64_t span_ns,
 	struct sim_random random = plan_stream(plan->seed, fault_names[kind]);
 	unsigned count;
 
-	if (!random_chance(&random, chances[kind] * 1000) || (kind == FAULT_FLIP && !plan->checksum))
+	if (!random_chance(&random, chances[kind] * 1000) || (kind == FAULT_FLIP && !plan->checksum) ||
+	    (is_of_verbs(kind) && !plan->verbs.hosts))
 		return;
 	count = kind >= FAULTS_GENTLE ? 1 : (unsigned)random_between(&random, 1, COUNT_MOST);
 	for (unsigned i = 0; i < count; i++) {
@@ -69,7 +78,7 @@ static void draw_kind(struct plan *plan, enum fault_kind kind, uint64_t span_ns,
 					    .nic = random_next(&random) >> 8,
 					    .pick = random_next(&random) >> 8 };
 
-		if (kind == FAULT_CARRIER)
+		if (kind == FAULT_CARRIER || is_of_verbs(kind))
 			fault.at_ns += SIM_S; /* what has none at the start is no device */
 		if (is_outage(kind) && *outage + fault.for_ns > OUTAGE_MOST)
 			continue;
@@ -120,6 +129,20 @@ static void draw_aims(struct plan *plan)
 	}
 }
 
+/* In half of the runs with RDMA NICs it is one of these that is hit. */
+static void draw_aims_at_verbs(struct plan *plan)
+{
+	struct sim_random random = plan_stream(plan->seed, "aims at verbs");
+
+	for (int event = 0; event < EVENTS; event++) {
+		unsigned kind = ONE_OF(&random, FAULT_PORT, FAULT_GID, FAULT_DEVICE, FAULT_QP, FAULT_VERBS, FAULT_VERBS,
+				       FAULT_PINNED);
+
+		if (plan->aims[event].per_million && random_chance(&random, 500000))
+			plan->aims[event].kind = (enum fault_kind)kind;
+	}
+}
+
 void plan_draw_faults(struct plan *plan, uint64_t span_ns)
 {
 	uint64_t outage = 0;
@@ -131,6 +154,8 @@ void plan_draw_faults(struct plan *plan, uint64_t span_ns)
 	for (int kind = 0; kind < FAULT_KINDS; kind++)
 		draw_kind(plan, (enum fault_kind)kind, span_ns, &outage);
 	draw_aims(plan);
+	if (plan->verbs.hosts)
+		draw_aims_at_verbs(plan);
 }
 
 /* --- what was broken when --- */

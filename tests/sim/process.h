@@ -31,6 +31,7 @@ enum sim_call {
 
 struct sim_file;
 struct sim_host;
+struct sim_adapters;
 
 struct sim_handler {
 	void (*run)(void *arg);
@@ -54,6 +55,7 @@ struct sim_process {
 	unsigned failing[CALLS];        /* per million calls */
 	unsigned shortens;              /* per million: reads and writes move less than they could */
 	struct sim_process *next_child; /* forked: shares the files, runs nothing */
+	struct sim_adapters *adapters;  /* its RDMA NICs (verbs.h); NULL = none */
 };
 
 struct sim_process *process_new(struct sim_host *host, int pid);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of a rank; see rank.h. */
 #include "sim/rank.h"
+#include "fakes/verbs/fake_verbs.h"
 #include "sim/faults.h"
 #include "sim/load.h"
 #include "sim/net.h"
 #include "sim/tcp.h"
+#include "sim/verbs.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -13,6 +15,8 @@
 #include <string.h>
 
 #define FDS_BASELINE   8 /* of the background thread and the like; the rest is given back */
+#define FDS_OF_TCP     2 /* of each NIC */
+#define FDS_OF_VERBS   10 /* … a device that has failed is opened again as another */
 #define FDS_PATIENCE   (65 * SIM_S) /* connects that are given up last for ANYNET_CONNECT_TIMEOUT, 60 s */
 #define POLL_MOST      (20 * SIM_MS)
 #define POLL_LEAST     (2 * SIM_US)
@@ -80,7 +84,7 @@ static void log_line(int level, unsigned long flags, const char *file, int line,
 static bool has_carriers(const struct sim_host *host)
 {
 	for (unsigned i = 0; i < host->nics; i++)
-		if (host->nic[i].no_carrier)
+		if (host->nic[i].no_carrier || host->nic[i].port_down)
 			return false;
 	return true;
 }
@@ -88,7 +92,7 @@ static bool has_carriers(const struct sim_host *host)
 /* A job starts on hosts whose NICs have a carrier, and keep it until it has found them: those are its devices for good. */
 static void wait_for_carriers(struct sim_host *host)
 {
-	while (!has_carriers(host))
+	while (!has_carriers(host) || host->ailing)
 		thread_sleep(SIM_MS);
 	host->opening++;
 }
@@ -177,17 +181,35 @@ static void run_round(struct rank *rank)
 	ends[rank->index].count = 0;
 }
 
-/* Closed comms drain in the background; then their descriptors are back. */
-static void check_descriptors(struct rank *rank)
+static int descriptors_most(const struct rank *rank)
+{
+	int each = rank->plan->verbs.hosts ? FDS_OF_VERBS : FDS_OF_TCP;
+
+	return FDS_BASELINE + each * (int)rank->plan->nics;
+}
+
+/* Queue pairs, and what comms have registered; devices stay open. */
+static bool are_verbs_back(const struct rank *rank)
+{
+	struct fake_verbs_counts counts;
+
+	verbs_counts(rank->process, &counts);
+	return !counts.qps && !counts.cqs && !counts.mrs;
+}
+
+/* Closed comms drain in the background; then what they had is back. */
+static void check_returned(struct rank *rank)
 {
 	uint64_t until = sim_now + FDS_PATIENCE + rank->plan->peer_timeout_ns;
-	int most = FDS_BASELINE + 2 * (int)rank->plan->nics;
+	int most = descriptors_most(rank);
 
-	while (rank->process->fd_open > most && sim_now < until)
+	while ((rank->process->fd_open > most || !are_verbs_back(rank)) && sim_now < until)
 		thread_sleep(100 * SIM_MS);
 	if (rank->process->fd_open > most)
 		sim_fail("rank %u: %d descriptors are open after the last close", rank->index,
 			 rank->process->fd_open);
+	if (!are_verbs_back(rank))
+		sim_fail("rank %u: queue pairs or registrations are left after the last close", rank->index);
 }
 
 static void *run_rank(void *arg)
@@ -202,7 +224,7 @@ static void *run_rank(void *arg)
 		run_round(rank);
 	}
 	if (random_chance(&random, 500000))
-		check_descriptors(rank);
+		check_returned(rank);
 	if (driver_finalize(rank->net, rank->ctx))
 		sim_fail("rank %u: finalize fails", rank->index);
 	rank->done = true;
@@ -219,11 +241,17 @@ void rank_start(struct rank *rank, const struct plan *plan, unsigned index)
 	if (!ends)
 		ends = calloc(rank_count, sizeof(*ends));
 	*rank = (struct rank){ .index = index, .process = process, .plan = plan };
-	process->env[n++] = "ANYNET_TRANSPORT=tcp";
+	process->env[n++] = plan->verbs.hosts ? "ANYNET_TRANSPORT=auto" : "ANYNET_TRANSPORT=tcp";
 	process->env[n++] = "ANYNET_STATS=off";
 	process->env[n++] = "NCCL_DEBUG=INFO";
 	for (unsigned i = 0; i < plan->setting_count; i++)
 		process->env[n++] = plan->settings[i];
+	if (plan_has_verbs(plan, process->host->index)) {
+		char description[1500];
+
+		plan_describe_verbs(plan, process->host->index, description, sizeof(description));
+		verbs_give(process, index, description);
+	}
 	process->shortens = plan->shortens;
 	thread_new(process, run_rank, rank);
 }

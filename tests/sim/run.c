@@ -4,6 +4,7 @@
 #include "sim/faults.h"
 #include "sim/net.h"
 #include "sim/tcp.h"
+#include "sim/verbs.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -83,6 +84,7 @@ void run_here(const struct plan *drawn, struct run_result *result)
 		plan.faults[i].at_ns += START_NS;
 	net_random.state = plan.seed << 8 | 1;
 	sched_random.state = plan.seed << 8 | 2;
+	verbs_random.state = plan.seed << 8 | 3;
 	sched_preempts = plan.preempts;
 	tcp_ack_delays = plan.ack_delays;
 	tcp_sndbuf = plan.sndbuf;
@@ -174,6 +176,7 @@ void run_command(uint64_t seed, const struct plan_limits *limits, char *text, si
 	ADD(limits->plain, " --plain");
 	ADD(limits->together, " --together");
 	ADD(limits->turns, " --turns");
+	ADD(limits->ib, " --ib");
 	ADD(limits->kind >= 0, " --kind=%s", fault_names[limits->kind]);
 #undef ADD
 }

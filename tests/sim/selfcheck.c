@@ -35,6 +35,7 @@ enum op {
 	SEND,     /* n bytes */
 	FILL,     /* until there is no room */
 	RECV,     /* up to n bytes */
+	PEEK,     /* the same, and leave them */
 	RECV_ALL, /* until there is no more, and nothing on the way from b */
 	SHUT,     /* n: SHUT_… */
 	LINGER,   /* closing resets */
@@ -65,6 +66,10 @@ static const struct step scripts[][24] = {
 	/* there and back */
 	{ OPEN, { POLL, 1, 0, 0 }, { SEND, 1, 0, 100 }, { POLL, 2, 0, 0 }, { RECV, 2, 0, 60 }, { RECV, 2, 0, 60 },
 	  { RECV, 2, 0, 60 }, { SEND, 2, 0, 5000 }, { RECV_ALL, 1, 0, 0 }, { OUTQ, 2, 0, 0 }, { POLL, 0, 0, 0 } },
+	/* looked at, and left */
+	{ OPEN, { PEEK, 2, 0, 10 }, { SEND, 1, 0, 100 }, { PEEK, 2, 0, 60 }, { PEEK, 2, 0, 200 }, { RECV, 2, 0, 60 },
+	  { PEEK, 2, 0, 200 }, { RECV, 2, 0, 200 }, { PEEK, 2, 0, 1 }, { SHUT, 1, 0, SHUT_WR }, { PEEK, 2, 0, 1 },
+	  { CLOSE, 2, 0, 0 }, { PEEK, 1, 0, 1 }, { SEND, 1, 0, 1 } },
 	/* FIN behind data */
 	{ OPEN, { SEND, 1, 0, 100 }, { SHUT, 1, 0, SHUT_WR }, { POLL, 2, 0, 0 }, { RECV, 2, 0, 200 }, { RECV, 2, 0, 200 },
 	  { POLL, 2, 0, 0 }, { SEND, 2, 0, 50 }, { RECV, 1, 0, 100 }, { POLL, 1, 0, 0 }, { SEND, 1, 0, 10 },
@@ -262,7 +267,8 @@ static long take_step(struct stage *stage, const struct step *step)
 	case RECV_ALL:
 		return read_all(*fd, step->b ? stage->fds[step->b] : -1);
 	case RECV:
-		return recv(*fd, data, (size_t)step->n, 0);
+	case PEEK:
+		return recv(*fd, data, (size_t)step->n, step->op == PEEK ? MSG_PEEK : 0);
 	case SHUT:
 		return shutdown(*fd, step->n);
 	case LINGER:

@@ -422,6 +422,18 @@ ssize_t tcp_read(struct tcp_socket *tcp, void *data, size_t bytes)
 	return tcp->shut_read ? 0 : -EAGAIN;
 }
 
+ssize_t tcp_peek(struct tcp_socket *tcp, void *data, size_t bytes)
+{
+	uint64_t unread = tcp->state != TCP_SYN_OUT && tcp->peer ? tcp_unread(tcp) : 0;
+
+	if (!unread)
+		return tcp_read(tcp, data, bytes);
+	if (bytes > unread)
+		bytes = unread;
+	copy_ring(tcp->peer->ring, tcp->peer->ring_bytes, tcp->read_at, data, NULL, bytes);
+	return (ssize_t)bytes;
+}
+
 int tcp_unsent(const struct tcp_socket *tcp)
 {
 	return tcp->state == TCP_OPEN ? (int)(tcp->end + tcp->fin - tcp->una) : 0;

@@ -89,6 +89,7 @@ void tcp_hold_back(struct tcp_socket *tcp, uint64_t ns);
 uint64_t tcp_room(const struct tcp_socket *tcp);
 ssize_t tcp_write(struct tcp_socket *tcp, const void *data, size_t bytes);
 ssize_t tcp_read(struct tcp_socket *tcp, void *data, size_t bytes);
+ssize_t tcp_peek(struct tcp_socket *tcp, void *data, size_t bytes); /* and leave it */
 int tcp_unsent(const struct tcp_socket *tcp); /* SIOCOUTQ */
 
 void tcp_describe(const struct tcp_socket *tcp);

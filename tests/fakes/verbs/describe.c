@@ -33,6 +33,7 @@
  *   event DEVICE[:PORT] NAME        port-err port-active lid-change gid-change pkey-change sm-change
  *                                   client-reregister; qp-fatal: to all QPs of the device
  *   fatal DEVICE                    DEVICE_FATAL: it is of no use from then on
+ *   revive DEVICE                   it works again, for who opens it anew
  *   vanish DEVICE:PORT ADDRESS|lid=N|any   what the port sends there is lost, answers included
  *   fault ACTION KIND [OPTION…]     at the nth=K-th work request of the kind, and count=N in all:
  *       KIND    send write write-imm read any; of those with min=BYTES to max=BYTES, on device=NAME
@@ -370,6 +371,17 @@ static int fatal(char *words)
 	return 0;
 }
 
+static int revive(char *words)
+{
+	struct fake_device *device;
+	int at;
+
+	if (!port_at(words, &device, &at))
+		return -EINVAL;
+	device->dead = false;
+	return 0;
+}
+
 static int raise_event(char *words)
 {
 	const char *place = strtok_r(words, " \t", &words), *name = strtok_r(words, " \t", &words);
@@ -437,7 +449,8 @@ static const struct script_command commands[] = {
 	{ "memlock", set_memlock, false, NULL }, { "gpu", gpu_set, false, NULL },
 	{ "hurry", set_hurry, false, NULL },     { "progress", set_progress, false, NULL },
 	{ "set", set_port, false, NULL },        { "event", raise_event, false, NULL },
-	{ "fatal", fatal, false, NULL },         { "vanish", vanish_set, false, NULL },
+	{ "fatal", fatal, false, NULL },         { "revive", revive, false, NULL },
+	{ "vanish", vanish_set, false, NULL },
 	{ "fault", fault_add, false, NULL },     { "no-faults", no_faults, false, NULL },
 };
 static const struct script script = { "verbs", commands, sizeof(commands) / sizeof(*commands) };
