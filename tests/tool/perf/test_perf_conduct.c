@@ -201,5 +201,6 @@ int main(void)
 		cmocka_unit_test(test_invalid),
 	};
 
+	alarm(120); /* a run without an end is a failure */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
