@@ -49,10 +49,10 @@ while [ $(($(packets) - before)) -lt 500 ]; do
 	kill -0 $! 2>/dev/null || break
 done
 wire_set 0 down
-while ! grep -q 'anynet: .*rxe.* data goes over TCP' /run/net0-*.log; do
+while ! grep -q 'anynet: .*dev rxe.* broke: ' /run/net0-*.log; do
 	kill -0 $! 2>/dev/null || break
 done
 wire_set 0 up
 wait $! || status=$?
 judge "a port that is gone" "$status" $(($(packets) - before))
-grep -h -m 1 'anynet: .*data goes over TCP' /run/net0-*.log
+grep -h -m 1 'anynet: .*dev rxe.* broke: ' /run/net0-*.log
