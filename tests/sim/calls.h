@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the stand-ins for libc's functions share (calls_*.c). */
+/* Shared by the stand-ins for libc functions (calls_*.c). */
 #ifndef TESTS_SIM_CALLS_H
 #define TESTS_SIM_CALLS_H
 
@@ -17,7 +17,7 @@
 		memcpy((void *)&real, &address_, sizeof(real)); \
 	}
 
-/* -errno as libc gives it back. */
+/* -errno in the form in which libc returns it. */
 #define RETURN(type, expression)                  \
 	do {                                      \
 		int64_t value_ = (expression);    \

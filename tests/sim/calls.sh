@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Every function that the plugin takes from outside has a stand-in in the simulator, or is on the list of those that
-# need none. A new system call of the product makes this red.
+# Every external function that the plugin calls has a stand-in in the simulator, or is listed in pure.txt as one that
+# needs none. Red if the product calls a new one.
 #
 # Usage: calls.sh NM SIMULATE PLUGIN
 set -euo pipefail

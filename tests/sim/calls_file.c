@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stand-ins for libc's functions: descriptors that are no sockets, epoll, and the few files that there are. */
+/* Stand-ins for libc functions: descriptors that are not sockets, epoll, and the simulated files. */
 #include "sim/calls.h"
 #include "sim/file.h"
 #include "sim/net.h"
@@ -13,7 +13,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define CALLS_AT_ONCE 10000 /* of epoll_wait, in no time */
+#define CALLS_AT_ONCE 10000 /* of epoll_wait, at the same time */
 
 static struct sim_file *file_of(int fd)
 {
@@ -97,7 +97,8 @@ int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 	RETURN(int, err ? -err : epoll_change(file, op, fd, event));
 }
 
-/* A thread that asks again and again waits for what another one has: time passes then, as it does with each call. */
+/* A thread that polls in a loop waits for another thread. Every call takes time in reality, so time passes here,
+ * too. */
 static void pass_time(void)
 {
 	static uint64_t since;
@@ -129,7 +130,7 @@ int epoll_wait(int epfd, struct epoll_event *events, int most, int timeout)
 	RETURN(int, n);
 }
 
-/* Of one descriptor, which is all that the plugin polls. */
+/* For one descriptor: the plugin never polls more. */
 static int poll_one(struct pollfd *polled, int timeout)
 {
 	uint64_t until = timeout < 0 ? SIM_NEVER : sim_now + (uint64_t)timeout * SIM_MS;
@@ -174,7 +175,7 @@ int fcntl(int fd, int command, ...)
 	return command == F_GETFL && file_of(fd)->nonblocking ? O_NONBLOCK : 0;
 }
 
-/* --- files by name: /dev/null, and a NIC's speed --- */
+/* --- files by name: /dev/null, and the speed of a NIC --- */
 
 int open(const char *path, int flags, ...)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stand-ins for libc's functions: clock, random numbers, who and where one is, handlers, libraries. */
+/* Stand-ins for libc functions: clock, random numbers, identity of process and host, handlers, libraries. */
 #include "sim/calls.h"
 #include "sim/load.h"
 #include "sim/net.h"
@@ -17,7 +17,7 @@
 
 #define PROCESSORS 8
 
-/* All clocks are one. */
+/* All clocks are the simulated one. */
 int clock_gettime(clockid_t clock, struct timespec *time)
 {
 	REAL(clock_gettime, int, clockid_t, struct timespec *);
@@ -102,7 +102,7 @@ unsigned if_nametoindex(const char *name)
 	return sscanf(name, "eth%u", &nic) == 1 && nic < process_self()->host->nics ? nic + 2 : 0;
 }
 
-/* What the plugin calls that glibc 2.28 has no function for. */
+/* The system calls of the plugin that have no function in glibc 2.28. */
 long syscall(long number, ...)
 {
 	va_list args;
@@ -141,7 +141,7 @@ int __cxa_atexit(void (*run)(void *), void *arg, void *library)
 	return 0;
 }
 
-/* On the stack of handlers an argument more does no harm. */
+/* The handlers ignore the extra argument, which the calling convention permits. */
 int __register_atfork(void (*before)(void), void (*parent)(void), void (*child)(void), void *library);
 int __register_atfork(void (*before)(void), void (*parent)(void), void (*child)(void), void *library)
 {
@@ -162,7 +162,7 @@ int pthread_atfork(void (*before)(void), void (*parent)(void), void (*child)(voi
 	return __register_atfork(before, parent, child, NULL);
 }
 
-/* --- libraries: there are none but copies of the plugin and of libibverbs --- */
+/* --- libraries: only copies of the plugin and of libibverbs exist --- */
 
 void *dlopen(const char *name, int flags)
 {

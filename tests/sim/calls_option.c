@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stand-ins for libc's functions: socket options, and what the kernel tells of a connection. */
+/* Stand-ins for libc functions: socket options, and the kernel's information about a connection. */
 #include "sim/calls.h"
 #include "sim/tcp.h"
 
@@ -47,7 +47,7 @@ static int set_socket_option(struct tcp_socket *tcp, int name, const void *value
 		return 0;
 	case SO_REUSEADDR:
 		return 0;
-	default: /* SO_ZEROCOPY: as a kernel without it */
+	default: /* SO_ZEROCOPY: like a kernel without it */
 		return -ENOPROTOOPT;
 	}
 }

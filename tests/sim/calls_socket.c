@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stand-ins for libc's functions: sockets. */
+/* Stand-ins for libc functions: sockets. */
 #include "sim/calls.h"
 #include "sim/netlink.h"
 #include "sim/tcp.h"
@@ -19,7 +19,7 @@ static struct sim_file *file_of(int fd)
 	return process_file(process_self(), fd);
 }
 
-/* NULL: another kind of file. */
+/* NULL: not a TCP socket. */
 static struct tcp_socket *tcp_of(int fd)
 {
 	struct sim_file *file = file_of(fd);
@@ -32,7 +32,7 @@ static int not_a_socket(int fd)
 	return file_of(fd) ? -ENOTSOCK : -EBADF;
 }
 
-/* In the trace: what was called, and what came of it. */
+/* Adds the call and its result to the trace. */
 static int64_t noted(unsigned call, int fd, int64_t result)
 {
 	trace_note(call, (uint64_t)(unsigned)fd, (uint64_t)result);
@@ -226,7 +226,7 @@ int getpeername(int fd, __SOCKADDR_ARG addr, socklen_t *bytes)
 
 /* --- data --- */
 
-/* An empty queue takes that much in any case. */
+/* An empty send queue always accepts this much. */
 #define SEND_LEAST   2048
 #define HOLD_BACK_NS (10 * SIM_MS)
 
@@ -237,7 +237,8 @@ static size_t shorten(const struct tcp_socket *tcp, size_t bytes, bool out)
 	return out && !tcp_unsent(tcp) && part < least ? least : part;
 }
 
-/* As much as one call moves: the rest as if it had come, or room for it been made, a moment later. */
+/* The bytes that one call moves. Fewer than possible looks as if data had arrived, or room had become free, a moment
+ * later. */
 static ssize_t move(struct tcp_socket *tcp, const struct iovec *iov, size_t count, bool out)
 {
 	size_t wanted = 0, part, total = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stand-ins for libc's functions: threads and locks. A lock's state is in the first words of its object, which are 0
- * in a free one however it was initialised. Who waits for one looks again and again: it is held for moments.
+ * Stand-ins for libc functions: threads and locks. The state of a lock is in the first words of its object, which are
+ * 0 in a free lock however it was initialised. A waiting thread polls the lock, because locks are held only briefly.
  */
 #include "sim/calls.h"
 
@@ -15,7 +15,7 @@
 
 static struct sim_waiters conditions = TAILQ_HEAD_INITIALIZER(conditions);
 
-/* Inside of a thread; a constructor has nobody to wait for. */
+/* In a simulated thread. A constructor runs outside of threads, and cannot wait. */
 static bool inside(void)
 {
 	return sim_self != NULL;
@@ -182,7 +182,7 @@ int pthread_mutex_unlock(pthread_mutex_t *mutex)
 	return 0;
 }
 
-/* Readers, a writer, writers that wait: these go first. */
+/* Readers, a writer, and waiting writers, which have priority. */
 int pthread_rwlock_rdlock(pthread_rwlock_t *lock)
 {
 	int *state = state_of(lock);
@@ -241,7 +241,7 @@ int pthread_once(pthread_once_t *once, void (*run)(void))
 	return 0;
 }
 
-/* A wake-up wakes all that wait for any condition: who waits has to look, by POSIX. */
+/* A wake-up wakes the waiters of all conditions: POSIX permits spurious wake-ups. */
 int pthread_cond_init(pthread_cond_t *condition, const pthread_condattr_t *attr)
 {
 	(void)attr;
@@ -273,6 +273,6 @@ int pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, co
 
 int pthread_condattr_setclock(pthread_condattr_t *attr, clockid_t clock)
 {
-	(void)attr, (void)clock; /* all clocks are one */
+	(void)attr, (void)clock; /* all clocks are the simulated one */
 	return 0;
 }

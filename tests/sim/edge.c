@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An end of an edge: one comm. With tags, the sender and the receiver post the messages of a block in an order each.
- * Two blocks may be in progress. See rank.h.
+ * An end of an edge: one comm. With tags, the sender and the receiver each post the messages of a block in their own
+ * order. Two blocks may be in flight. See rank.h.
  */
 #include "sim/edge.h"
 #include "sim/faults.h"
@@ -15,20 +15,20 @@
 #define HOST_MEMORY 1
 #define NO_TIME     UINT64_MAX
 #define MENDED_NS \
-	SIM_S /* what broke before may take so long to be mended: a process that exits waits no longer */
+	SIM_S /* the recovery from an earlier fault may take this long; a process that exits does not wait longer */
 
-/* What both ends know of an edge in a round: NCCL's bootstrap, and the times for the statistics. */
+/* State of an edge in a round that both ends share: NCCL's bootstrap, and the times for the statistics. */
 struct shared {
 	char handle[DRIVER_HANDLE_BYTES];
 	uint64_t listens_ns;    /* since when; 0 = not yet */
 	uint64_t made_ns[2];    /* accept and connect have returned; 0 = not yet */
 	uint64_t *posted_ns[2]; /* of each message, by sender and receiver; 0 = not yet */
-	bool ended[2];          /* in an error, an abort, or with its process; of the receiver, and of the sender */
-	bool done[2];           /* all of it */
-	uint64_t closed_ns;     /* by the first of them, in order */
+	bool ended[2];          /* by an error, an abort, or with its process; receiver, sender */
+	bool done[2];           /* all messages */
+	uint64_t closed_ns;     /* when the first orderly close took place */
 };
 
-static struct shared *shares; /* of each edge and round */
+static struct shared *shares; /* per edge and round */
 static bool any_closed;
 
 void edges_start(const struct plan *plan)
@@ -53,7 +53,7 @@ static struct rank *peer_of(const struct edge_end *end)
 
 /* --- errors --- */
 
-/* What was sent before an orderly close is delivered for a limited time. */
+/* Data sent before an orderly close is delivered for a limited time. */
 static bool is_cut_short(const struct edge_end *end)
 {
 	uint64_t closed_ns = share_of(end)->closed_ns;
@@ -61,7 +61,7 @@ static bool is_cut_short(const struct edge_end *end)
 	return closed_ns && plan_outage(plan_of(end), closed_ns - MENDED_NS, sim_now);
 }
 
-/* May this comm end by an error? Only if a process or a host is gone, or somebody has closed it. */
+/* A comm may end with an error only after the loss of a process or a host, or after one of its ends was closed. */
 static bool may_fail(const struct edge_end *end)
 {
 	const struct shared *share = share_of(end);
@@ -126,7 +126,7 @@ static void close_listener(struct edge_end *end)
 	end->listener = NULL;
 }
 
-/* NCCL hears of it by its own connections. */
+/* NCCL learns this from its own connections. */
 static bool peer_is_gone(const struct edge_end *end)
 {
 	const struct rank *peer = peer_of(end);
@@ -135,7 +135,7 @@ static bool peer_is_gone(const struct edge_end *end)
 	       share_of(end)->ended[!end->is_send];
 }
 
-/* Its peer has sent everything and closed before accept returned, and the network has lost that since. */
+/* The peer sent everything and closed before accept returned, and the network has lost this since then. */
 static bool is_too_late(const struct edge_end *end)
 {
 	const struct shared *share = share_of(end);
@@ -150,7 +150,7 @@ static uint64_t later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* How long has it taken since the peer has done its part? Accept may return while connect is still about to. */
+/* Checks the time since the peer did its part. Accept may return before connect does. */
 static void note_made(const struct edge_end *end)
 {
 	struct shared *share = share_of(end);
@@ -211,7 +211,7 @@ static void deregister(struct edge_end *end)
 	}
 }
 
-/* NCCL gives memory back before or after the comm. */
+/* NCCL deregisters memory before or after it closes the comm. */
 static void close_end(struct edge_end *end)
 {
 	int ret = 0;
@@ -248,7 +248,7 @@ void edge_free(struct edge_end *end)
 	free(end);
 }
 
-/* --- messages on their way --- */
+/* --- messages in flight --- */
 
 uint64_t edge_due_ns(const struct edge_end *end)
 {
@@ -280,7 +280,7 @@ static int post_one_send(struct edge_end *end, struct request *request)
 			    &request->handle);
 }
 
-/* The tags of a group are different. */
+/* The tags of a group must differ. */
 static bool fits_in_group(const struct edge_end *end, const struct request *request)
 {
 	unsigned next = end->posted + request->count, tags_seen = 0;
@@ -319,7 +319,7 @@ static int post_receives(struct edge_end *end, struct request *request)
 			    &request->handle);
 }
 
-/* The slots of a block are free when the block before the last one is done. */
+/* The slots of a block are free once the block before the previous one is done. */
 static bool has_room(const struct edge_end *end)
 {
 	unsigned block = plan_of(end)->block;
@@ -327,7 +327,7 @@ static bool has_room(const struct edge_end *end)
 	return end->posted < plan_of(end)->messages && end->posted / block <= end->done / block + 1;
 }
 
-/* NCCL sends when both ends have what they connect. */
+/* NCCL sends once both ends have their connections. */
 static bool must_wait(const struct edge_end *end)
 {
 	return end->is_send && plan_of(end)->together && !share_of(end)->made_ns[0];
@@ -424,8 +424,8 @@ static bool test(struct edge_end *end, struct request *request)
 }
 
 /*
- * In the order of posting, as NCCL does for each of its channels; those of several tags are of several channels:
- * then all, beginning anywhere.
+ * Tests in the order of posting, as NCCL does for each of its channels. Several tags stand for several channels: then
+ * it tests all requests, starting at any of them.
  */
 static bool test_some(struct edge_end *end)
 {

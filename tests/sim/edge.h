@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An end of an edge, as edge.c has it, and the messages that pass. See rank.h. */
+/* An end of an edge (edge.c), and its messages. See rank.h. */
 #ifndef TESTS_SIM_EDGE_H
 #define TESTS_SIM_EDGE_H
 
@@ -11,7 +11,7 @@
 enum end_state {
 	END_LISTENS, /* receiver: before accept; sender: before connect */
 	END_MOVES,
-	END_DRAINS, /* all is done; closed a little later */
+	END_DRAINS, /* everything is done; closed a little later */
 	END_OVER
 };
 
@@ -35,7 +35,7 @@ struct edge_end {
 	void *listener, *comm;
 	struct slot slots[SLOTS_MAX];
 	struct request requests[SLOTS_MAX];
-	unsigned posted, done;     /* messages, in this end's order; done: without a gap */
+	unsigned posted, done;     /* messages, in this end's order; done: without gaps */
 	unsigned first, in_flight; /* requests */
 	unsigned next_test;
 	uint64_t started_ns, close_ns;
@@ -48,13 +48,13 @@ static inline const struct plan *plan_of(const struct edge_end *end)
 	return end->rank->plan;
 }
 
-/* --- message.c: message m of an edge has a size, a tag and contents of its own --- */
+/* --- message.c: each message of an edge has its own size, tag and contents --- */
 
 uint64_t message_number(const struct edge_end *end, unsigned message);
 size_t message_bytes(const struct edge_end *end, unsigned message);
 int message_tag(const struct edge_end *end, unsigned message);
 
-/* The i-th one that this end posts. Those of a tag are in the same order at both ends. */
+/* The i-th message that this end posts. The messages of a tag have the same order at both ends. */
 unsigned message_at(const struct edge_end *end, unsigned i);
 
 unsigned slot_count(const struct edge_end *end);
@@ -62,10 +62,10 @@ struct slot *slot_of(struct edge_end *end, unsigned message);
 size_t slot_room(const struct edge_end *end);
 
 void message_fill(const struct edge_end *end, uint8_t *data, unsigned message);
-/* What a buffer holds while nothing may be written into it. */
+/* Fills a buffer with the pattern that marks bytes not to be written. */
 void message_poison(uint8_t *data, size_t bytes);
 
-/* These end the run. */
+/* A failed check ends the run. */
 void check_untouched(const struct edge_end *end, const struct slot *slot, const char *when);
 void check_message(const struct edge_end *end, const struct slot *slot, unsigned message, int size);
 

@@ -9,12 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LATE_NS     (60 * SIM_MS) /* at each end of each direction */
-#define SLOWEST     1250           /* bytes a ms: 10 Mb/s */
+#define LATE_NS     (60 * SIM_MS) /* at each end, per direction */
+#define SLOWEST     1250           /* bytes per ms: 10 Mb/s */
 #define CALLS_PER_MILLION 200000
 #define AIM_MOST          (5 * SIM_MS)
-#define SET_UP_HOPS       32 /* so many one-way latencies take a connection to be set up, at most, … */
-#define SET_UP_MOST       (200 * SIM_US) /* … and what the hosts take */
+#define SET_UP_HOPS       32 /* setting up a connection takes at most this many one-way latencies, … */
+#define SET_UP_MOST       (200 * SIM_US) /* … plus this time on the hosts */
 #define FLIPS_MOST        100000 /* per million reads */
 
 struct active {
@@ -131,7 +131,7 @@ static void set_network(const struct active *active, bool on)
 	}
 }
 
-/* A connection of the host, by chance; again and again while the fault lasts. */
+/* Resets a random connection of the host; repeats this while the fault lasts. */
 static void reset_one(const struct active *active)
 {
 	struct tcp_socket *tcp, *found = NULL;
@@ -240,7 +240,7 @@ static bool is_of_verbs(const struct active *active)
 	return active->fault->kind >= FAULT_PORT && active->fault->kind <= FAULT_PINNED;
 }
 
-/* A carrier is not lost while a process looks for the NICs of its host. */
+/* A carrier must not be lost while a process detects the NICs of its host. */
 static bool has_to_wait(const struct active *active)
 {
 	return (active->fault->kind == FAULT_CARRIER || is_of_verbs(active)) && !active->begun &&
@@ -297,7 +297,7 @@ void faults_start(struct plan *plan)
 		aimed.random[event] = plan_stream(plan->seed * EVENTS + event, "aimed faults");
 }
 
-/* Until the fault begins. */
+/* The time until the fault begins. */
 static uint64_t aim_pause_ns(enum plan_event event)
 {
 	return random_below(&aimed.random[event],

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Faults of RDMA NICs, as orders to the fake libibverbs (tests/fakes/verbs/describe.c); see faults.h. */
+/* Faults of RDMA NICs, as commands to the fake libibverbs (tests/fakes/verbs/describe.c); see faults.h. */
 #include "sim/faults.h"
 #include "sim/net.h"
 #include "sim/rank.h"
@@ -9,13 +9,13 @@
 #include <string.h>
 
 #define ORDER_BYTES 512
-#define GID_FIRST   3 /* where the GID is at first; then at the next ones, by turns */
+#define GID_FIRST   3 /* the initial index of the GID; later it moves through the next ones */
 #define GID_COUNT   8
 #define HOSTS_MAX   16
 #define PINNED_LEAST 65536
 #define LATE_FOR_EVER "fault late recv"
 
-static unsigned gids[HOSTS_MAX][NET_NICS_MAX]; /* where the GID is, further than GID_FIRST */
+static unsigned gids[HOSTS_MAX][NET_NICS_MAX]; /* the GID's offset from GID_FIRST */
 
 static void order(const struct sim_host *host, const char *script)
 {
@@ -34,7 +34,7 @@ void faults_set_port(struct sim_host *host, unsigned nic, bool down)
 	order(host, script);
 }
 
-/* InfiniBand has one GID; there it is the port that goes. */
+/* InfiniBand has one GID: the port goes down instead. */
 static void set_gid(const struct plan *plan, struct sim_host *host, unsigned nic, bool on)
 {
 	unsigned before = gids[host->index][nic];
@@ -61,7 +61,7 @@ static void fail_qps(const struct sim_host *host, unsigned nic)
 	order(host, script);
 }
 
-/* So many of them, from a moment on. */
+/* This many requests, starting at a random one. */
 static void set_requests(const struct plan_fault *fault, struct sim_host *host, bool on)
 {
 	static const char *const what[] = {
@@ -98,7 +98,8 @@ static void set_requests(const struct plan_fault *fault, struct sim_host *host, 
 
 	if (!on) {
 		order(host, "no-faults");
-		/* Nothing tells of a completion that never comes, if nobody sends any more: the adapter notices. */
+		/* If nothing more is sent, a completion that never comes stays unnoticed: the adapter reports the
+		 * error. */
 		for (unsigned i = 0; !strcmp(chosen, LATE_FOR_EVER) && i < host->nics; i++)
 			fail_qps(host, i);
 		return;

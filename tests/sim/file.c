@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files, eventfd, epoll as fs/eventpoll.c has it: a list of ready items, which a look takes from; see file.h. */
+/* Files, eventfd, and epoll like fs/eventpoll.c: a list of ready items, from which a wait takes its events; see
+ * file.h. */
 #include "sim/file.h"
 
 #include <errno.h>
@@ -217,7 +218,7 @@ struct sim_file *epoll_new(void)
 	return &epoll->file;
 }
 
-/* An entry is found by descriptor and file: that of a file which lives on in a child is found no more. */
+/* An entry is found by descriptor and file. The entry of a file that survives only in a child is no longer found. */
 static struct sim_epoll_item *find(struct epoll_file *epoll, int fd, const struct sim_file *file)
 {
 	struct sim_epoll_item *item;

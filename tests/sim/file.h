@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a descriptor of a simulated process stands for, and epoll over it. */
+/* The file behind a descriptor of a simulated process, and epoll. */
 #ifndef TESTS_SIM_FILE_H
 #define TESTS_SIM_FILE_H
 
@@ -19,7 +19,7 @@ enum sim_file_kind {
 struct sim_epoll_item;
 TAILQ_HEAD(sim_epoll_items, sim_epoll_item);
 
-/* The first member of each kind. */
+/* The first member of each kind of file. */
 struct sim_file {
 	enum sim_file_kind kind;
 	int refs;
@@ -31,7 +31,7 @@ struct sim_file {
 };
 
 struct sim_file_ops {
-	uint32_t (*poll)(struct sim_file *file); /* EPOLL… that are so now */
+	uint32_t (*poll)(struct sim_file *file); /* the EPOLL… events that are ready now */
 	ssize_t (*read)(struct sim_file *file, void *data, size_t bytes); /* or -errno */
 	ssize_t (*write)(struct sim_file *file, const void *data, size_t bytes);
 	void (*release)(struct sim_file *file);
@@ -41,10 +41,10 @@ void file_init(struct sim_file *file, enum sim_file_kind kind, const struct sim_
 struct sim_file *file_hold(struct sim_file *file);
 void file_release(struct sim_file *file);
 
-/* These have just become so, or have come again: who waits is woken, as edge-triggered sets want it. */
+/* These events have become ready, or have occurred again: wakes the waiters, as edge-triggered sets require. */
 void file_notify(struct sim_file *file, uint32_t events);
 
-/* Wait until one of them is so. False: not by then. */
+/* Waits until one of the events is ready. False: timed out. */
 bool file_wait(struct sim_file *file, uint32_t events, uint64_t until);
 
 struct sim_file *event_new(unsigned count);
@@ -54,6 +54,6 @@ struct sim_file *epoll_new(void);
 int epoll_change(struct sim_file *epoll, int op, int fd, struct epoll_event *event);
 int epoll_take(struct sim_file *epoll, struct epoll_event *events, int most, uint64_t until);
 
-extern int files_open; /* in all processes */
+extern int files_open; /* in all processes together */
 
 #endif

@@ -16,7 +16,7 @@
 
 struct copy {
 	char path[LOAD_PATH_BYTES];
-	struct sim_process *constructors; /* a process that did nothing else */
+	struct sim_process *constructors; /* as which the constructors run */
 };
 
 static struct {
@@ -24,7 +24,7 @@ static struct {
 	unsigned count, taken;
 } load;
 
-/* In memory: nothing is left behind. */
+/* In memory, so that no file is left. */
 static int copy_file(const char *library)
 {
 	int from = open(library, O_RDONLY | O_CLOEXEC), to = memfd_create("anynet-sim", MFD_CLOEXEC);

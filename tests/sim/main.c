@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * simulate PLUGIN: the plugin under virtual time, many seeds, on all processors. Its last line is
- * "simulate: N seeds, S simulated s, W s, F failed"; the exit status is 0 if none has failed.
+ * simulate PLUGIN: runs many seeds of the plugin under virtual time, on all processors. Its last line is "simulate: N
+ * seeds, S simulated s, W s, F failed"; the exit status is 0 if none has failed.
  */
 #include "sim/load.h"
 #include "sim/run.h"
@@ -19,9 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define COPIES       40 /* 8 hosts with 2 ranks, and a few to spare */
+#define COPIES       40 /* 8 hosts with 2 ranks, and some spare ones */
 #define WORKERS_MAX  64
-#define FAILURES_MAX 5 /* then it is enough */
+#define FAILURES_MAX 5 /* the search stops after this many */
 
 void run_judge(struct run_result *result, int status);
 
@@ -282,7 +282,7 @@ static void add_result(struct run_result *result)
 		tell_failure(result);
 }
 
-/* Lines of a file: the options of a run, and what it has found. */
+/* Each line has the options of a run, and what the run found. */
 static int run_listed(const char *file)
 {
 	struct run_result *result = run_results(1);
@@ -349,7 +349,7 @@ static void run_many(double until)
 	}
 }
 
-/* The time below which so many of a thousand messages took, in ms. */
+/* The time in ms within which this many of a thousand messages completed. */
 static double quantile(const struct latencies *latencies, unsigned per_mille)
 {
 	uint64_t all = 0, seen = 0;

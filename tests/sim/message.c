@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What messages an edge has, in which order its ends post them, and what has to be in their buffers. See edge.h. */
+/* The messages of an edge, the order in which its ends post them, and the expected contents of their buffers. See
+ * edge.h. */
 #include "sim/edge.h"
 
 #include <string.h>
@@ -35,7 +36,7 @@ size_t message_bytes(const struct edge_end *end, unsigned message)
 	}
 }
 
-/* How many there are by then. */
+/* The number of tags in use at this message. */
 static unsigned tags_at(const struct edge_end *end, unsigned message)
 {
 	return message / plan_of(end)->block < plan_of(end)->tags_from ? 1 : plan_of(end)->tags;
@@ -46,7 +47,7 @@ int message_tag(const struct edge_end *end, unsigned message)
 	return (int)(message % plan_of(end)->block % tags_at(end, message));
 }
 
-/* The places of a block in an order by chance; then each place takes the next message of its tag. */
+/* The places of a block in random order; then each place gets the next message of its tag. */
 unsigned message_at(const struct edge_end *end, unsigned i)
 {
 	unsigned size = plan_of(end)->block, tags = tags_at(end, i), first = i - i % size, tag, nth = 0;
@@ -95,7 +96,7 @@ void message_poison(uint8_t *data, size_t bytes)
 	memset(data, 0xe5, bytes);
 }
 
-/* At the beginning of each page, and at the end: what is written by mistake begins there, or is long. */
+/* Checks the start of each page, and the end: a wrong write starts there, or is long. */
 static bool all_poison(const uint8_t *data, size_t bytes)
 {
 	static const uint8_t pattern[GUARD_BYTES] = { SIXTEEN, SIXTEEN, SIXTEEN, SIXTEEN };
@@ -112,7 +113,7 @@ void check_untouched(const struct edge_end *end, const struct slot *slot, const 
 		sim_fail("edge %u: a buffer was written to %s", end->edge, when);
 }
 
-/* The first byte that is not the message's, or `bytes`. */
+/* The offset of the first byte that is not the message's, or `bytes`. */
 static size_t first_wrong(const struct edge_end *end, const uint8_t *data, unsigned message, size_t bytes)
 {
 	uint64_t word = message_number(end, message), came;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets through NICs and switches; see net.h. */
+/* Transport of packets through NICs and switches; see net.h. */
 #include "sim/net.h"
 #include "sim/tcp.h"
 
@@ -10,13 +10,13 @@
 #define LOOPBACK_NS           (10 * SIM_US)
 #define LOOPBACK_BYTES_PER_MS 5000000
 #define HEADER_BYTES          66
-#define CUT_HOSTS             64 /* pairs can be cut among the first hosts */
+#define CUT_HOSTS             64 /* only pairs among the first hosts can be cut */
 
 struct sim_host *net_hosts[NET_HOSTS_MAX];
 unsigned net_host_count;
 struct sim_random net_random;
 
-static uint8_t cuts[CUT_HOSTS][CUT_HOSTS]; /* a bit for each NIC */
+static uint8_t cuts[CUT_HOSTS][CUT_HOSTS]; /* bit sets of NICs */
 
 struct sim_host *net_host_new(unsigned nics)
 {
@@ -103,7 +103,7 @@ static uint64_t jitter(const struct sim_nic *nic)
 	return nic->jitter_ns ? random_below(&net_random, nic->jitter_ns) : 0;
 }
 
-/* Packets that have waited for `free_ns` and take their time themselves; until when. */
+/* The packets wait until `free_ns`, and then occupy the link for their own duration. Returns the time of their end. */
 static uint64_t pass(uint64_t *free_ns, uint64_t from, uint64_t bytes, uint64_t bytes_per_ms)
 {
 	uint64_t start = *free_ns > from ? *free_ns : from;
@@ -158,7 +158,7 @@ void net_send(struct packet *packet)
 		timer_set(&packet->timer, way.at_ns);
 		return;
 	}
-	/* Networks choose a way for each connection: its packets do not overtake one another. */
+	/* Networks choose one path for each connection, so its packets stay in order. */
 	if (way.at_ns > packet->from->arrives_ns)
 		packet->from->arrives_ns = way.at_ns;
 	timer_set(&packet->timer, packet->from->arrives_ns);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hosts, their NICs, and the network between them. NIC i of every host is in network i, 10.i.0.0/16, behind a
- * switch of its own. A packet to an address in network i leaves by NIC i, as Linux routes it, whatever its
- * source address is.
+ * Hosts, their NICs, and the network between them. NIC i of every host is in network i, 10.i.0.0/16, behind its own
+ * switch. A packet to an address in network i leaves by NIC i, as Linux routes it, whatever its source address is.
  */
 #ifndef TESTS_SIM_NET_H
 #define TESTS_SIM_NET_H
@@ -15,40 +14,40 @@
 #define NET_NICS_MAX  8
 
 struct sim_nic {
-	bool no_carrier;       /* the cable is out: the host is told (netlink) */
-	unsigned port_down;    /* faults by which its RDMA port is down */
-	bool deaf, dumb;       /* silent loss of all that comes in; of all that goes out */
+	bool no_carrier;       /* the cable is unplugged: netlink reports it to the host */
+	unsigned port_down;    /* number of faults by which its RDMA port is down */
+	bool deaf, dumb;       /* loses all incoming packets silently; loses all outgoing packets silently */
 	unsigned lossy;        /* per million packets */
-	unsigned flips;        /* per million reads: a bit of it */
-	unsigned narrow;       /* larger segments are lost; 0 = none */
+	unsigned flips;        /* per million reads: one bit of the data is flipped */
+	unsigned narrow;       /* larger segments are lost; 0 = no limit */
 	uint64_t latency_ns;   /* half of a hop: from NIC to switch */
 	uint64_t jitter_ns;
 	uint64_t bytes_per_ms;
-	unsigned mbps;                    /* what it says of itself */
-	uint64_t out_free_ns, in_free_ns; /* when what is queued has passed */
+	unsigned mbps;                    /* the speed that it reports */
+	uint64_t out_free_ns, in_free_ns; /* when the queued packets have passed */
 };
 
 struct sim_host {
 	unsigned index;
 	char name[64];
-	bool dead; /* no power: nothing comes or goes */
-	unsigned opening; /* processes that look for its NICs */
-	unsigned ailing;  /* faults of its RDMA NICs */
+	bool dead; /* without power: sends and receives nothing */
+	unsigned opening; /* processes that are detecting its NICs */
+	unsigned ailing;  /* active faults of its RDMA NICs */
 	unsigned nics;
 	struct sim_nic nic[NET_NICS_MAX];
-	uint64_t loopback_free_ns; /* when what is queued between its own addresses has passed */
+	uint64_t loopback_free_ns; /* when the packets queued between its own addresses have passed */
 	unsigned next_port;
 };
 
 extern struct sim_host *net_hosts[NET_HOSTS_MAX];
 extern unsigned net_host_count;
 extern struct sim_random net_random;
-extern bool net_drained; /* no packet is in progress: only for checks */
+extern bool net_drained; /* no packet is in flight: only for checks */
 
 struct sim_host *net_host_new(unsigned nics);
 
 uint32_t net_address(unsigned host, unsigned nic); /* host byte order */
-struct sim_host *net_host_of(uint32_t address);    /* NULL: nobody has it */
+struct sim_host *net_host_of(uint32_t address);    /* NULL: no host has it */
 int net_nic_of(const struct sim_host *host, uint32_t address); /* -1: not of this host */
 
 /* --- packets --- */
@@ -68,22 +67,22 @@ struct packet {
 	enum packet_kind kind;
 	struct tcp_socket *from, *to; /* to: NULL for a SYN */
 	uint32_t source, target;
-	uint64_t seq, ack, edge; /* edge: how far the receiver's window reaches */
-	uint64_t gap;            /* the first byte that has come behind a hole; 0 = none */
+	uint64_t seq, ack, edge; /* edge: the end of the receiver's window */
+	uint64_t gap;            /* the first byte received after a hole; 0 = none */
 	uint32_t bytes, segment; /* segment: of its largest packet */
 	bool fin;
 	uint64_t sent_ns, echo_ns;
 	int in_nic;
 };
 
-/* Bytes that leave within a millisecond, by this way. */
+/* The bytes that leave within a millisecond on this path. */
 uint64_t net_burst(uint32_t source, uint32_t target);
 
 /* Sends it; it is freed when it is delivered or lost. */
 void net_send(struct packet *packet);
 
-/* What net_send does with a packet, for those that are not of TCP: it leaves, queues at both NICs, and is there later.
- * False: it is lost. */
+/* What net_send does, for packets other than TCP's: the packet leaves, queues at both NICs, and arrives later. False:
+ * it is lost. */
 struct net_way {
 	uint64_t bytes, at_ns;
 	uint32_t segment; /* of its largest packet */
@@ -93,13 +92,13 @@ struct net_way {
 bool net_goes_out(uint32_t source, uint32_t target, struct net_way *way);
 bool net_comes_in(uint32_t target, int nic);
 
-/* The network between hosts and NICs of one index may be cut for pairs of hosts, per direction. */
+/* The network between the NICs of one index can be cut for a pair of hosts, per direction. */
 void net_cut(unsigned from, unsigned to, unsigned nic, bool cut);
 
-/* The TCP of the host gets it. */
+/* Delivers the packet to the TCP of its host. */
 void tcp_deliver(struct packet *packet);
 
-/* A host is told that the carrier of one of its NICs has changed. */
+/* Notifies a host that the carrier of one of its NICs has changed. */
 void netlink_carrier(struct sim_host *host, unsigned nic);
 
 #endif

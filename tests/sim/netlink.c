@@ -24,7 +24,7 @@ struct netlink_file {
 	TAILQ_HEAD(, message) queue;
 	unsigned groups;
 	struct sim_host *host;
-	TAILQ_ENTRY(netlink_file) link; /* of all that hear of changes */
+	TAILQ_ENTRY(netlink_file) link; /* in the list of subscribers */
 };
 
 static TAILQ_HEAD(, netlink_file) hearers = TAILQ_HEAD_INITIALIZER(hearers);
@@ -34,7 +34,7 @@ static uint32_t netlink_poll(struct sim_file *file)
 	return EPOLLOUT | (TAILQ_EMPTY(&((struct netlink_file *)file)->queue) ? 0u : EPOLLIN);
 }
 
-/* A datagram: what does not fit is lost. */
+/* Reads one datagram; the part that does not fit is lost. */
 static ssize_t netlink_read(struct sim_file *file, void *data, size_t bytes)
 {
 	struct netlink_file *netlink = (struct netlink_file *)file;

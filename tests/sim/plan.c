@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Draws a run. Each seed turns kinds of faults and of settings on and off, so that rare mixtures come up
- * (swarm testing). See plan.h.
+ * Draws a run. Each seed turns kinds of faults and of settings on and off, so that rare combinations occur (swarm
+ * testing). See plan.h.
  */
 #include "sim/plan.h"
 
@@ -119,7 +119,7 @@ static void draw_traffic(struct plan *plan)
 	plan->abi = (int)ONE_OF(&random, 5, 6, 7, 8, 8, 9, 10, 11, 12, 12);
 }
 
-/* A network so slow that something is always in flight: faults meet messages in the middle. */
+/* Makes the network so slow that data is always in flight: then faults hit messages in mid-transfer. */
 static void slow_down(struct plan *plan)
 {
 	uint64_t rate = 1250 + 2 * plan->block * plan->bytes_max * SIM_MS / (plan->gap_ns + SIM_MS);
@@ -128,7 +128,7 @@ static void slow_down(struct plan *plan)
 		plan->bytes_per_ms = rate;
 }
 
-/* Messages as long as there are faults, and a little longer or shorter. */
+/* Spreads the messages over about the time in which faults occur. */
 static uint64_t draw_pace(struct plan *plan)
 {
 	struct sim_random random = plan_stream(plan->seed, "pace");
@@ -147,7 +147,7 @@ static void draw_set_up(struct plan *plan)
 	plan->together = random_chance(&random, 600000);
 }
 
-/* Two paths, each whole at least as long as the other one is not. */
+/* Two paths that fail by turns: each works at least while the other one does not. */
 static uint64_t draw_turns(struct plan *plan)
 {
 	struct sim_random random = plan_stream(plan->seed, "turns");
@@ -192,7 +192,7 @@ static void draw_edges(struct plan *plan, uint64_t pattern)
 	}
 }
 
-/* --- what the command line takes away --- */
+/* --- restrictions by the command line --- */
 
 static void keep_some_faults(struct plan *plan, const struct plan_limits *limits)
 {
@@ -234,7 +234,7 @@ static void summarize(struct plan *plan)
 	}
 }
 
-/* Everything is sent after that time, if nothing is in the way; slow networks take longer. */
+/* The time by which everything is sent if nothing delays it; longer on slow networks. */
 static uint64_t traffic_ns(const struct plan *plan)
 {
 	uint64_t blocks = plan->messages / plan->block + 1, bytes = plan->messages * plan->bytes_max * plan->edge_count;
@@ -291,8 +291,7 @@ static void take_away(struct plan *plan, const struct plan_limits *limits)
 		draw_quiet(plan, limits->quiet_seconds);
 }
 
-/* How long all may take. */
-/* A window takes a round trip each time it has filled. */
+/* One window passes per round trip. */
 static uint64_t rate_of(const struct plan *plan)
 {
 	uint64_t window = plan->sndbuf < plan->rcvbuf ? plan->sndbuf : plan->rcvbuf;
@@ -307,7 +306,7 @@ static uint64_t rate_of(const struct plan *plan)
 	return rate < plan->bytes_per_ms ? rate : plan->bytes_per_ms;
 }
 
-/* Messages so large that a run takes seconds of a processor, or longer than its faults, are made smaller. */
+/* Shrinks messages so large that a run would take seconds of processor time, or longer than its faults. */
 static void limit_bytes(struct plan *plan, uint64_t span_ns)
 {
 	uint64_t most = rate_of(plan) * (span_ns / SIM_MS) * plan->nics, edges = plan->hosts * plan->ranks_per_host;
@@ -325,9 +324,9 @@ static void set_bounds(struct plan *plan)
 	plan->limit_ns = traffic_ns(plan) > plan->faults_end_ns ? traffic_ns(plan) : plan->faults_end_ns;
 	plan->limit_ns += plan->rounds * PATIENCE + (plan->only_kind == -2 ? PATIENCE : 0);
 	plan->stall_ns = STALL_MOST + 4 * queued_ns + (plan->lossy ? 2 * STALL_MOST : 0);
-	/* What has been copied, and cut short, leaves at the background thread's visits. */
+	/* Data that was copied, and written only in part, leaves when the background thread runs. */
 	plan->spare_ns = SPARE_MOST + queued_ns + (plan->shortens ? 2 * SPARE_MOST : 0);
-	/* Only a queue pair itself tells that its path is dead, and only after its retransmissions. */
+	/* Only the queue pair itself reports that its path is dead, and only after its retransmissions. */
 	plan->stall_ns += 2 * plan_give_up_ns(plan);
 	plan->spare_ns += plan_give_up_ns(plan);
 	plan->roomy = queued_ns < QUEUED_LITTLE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happens in a run: all of it follows from the seed, and from what the command line takes away. */
+/* The plan of a run: it follows entirely from the seed and from the restrictions on the command line. */
 #ifndef TESTS_SIM_PLAN_H
 #define TESTS_SIM_PLAN_H
 
@@ -9,48 +9,48 @@
 #define PLAN_EDGES_MAX  256
 #define PLAN_ENV_BYTES  64
 #define PLAN_BLOCK_MAX  128
-#define PLAN_AIMED_MAX  12 /* at events, in a run */
+#define PLAN_AIMED_MAX  12 /* faults aimed at events, per run */
 
 enum fault_kind {
-	FAULT_CARRIER, /* a NIC's cable is out; its host is told */
-	FAULT_SILENT,  /* a NIC: all is lost, without notice */
-	FAULT_DEAF,    /* … what comes in */
-	FAULT_DUMB,    /* … what goes out */
-	FAULT_CUT,     /* the way from one host to another, in one network and direction */
+	FAULT_CARRIER, /* the cable of a NIC is unplugged; its host is notified */
+	FAULT_SILENT,  /* a NIC loses all packets, without notice */
+	FAULT_DEAF,    /* … the incoming ones */
+	FAULT_DUMB,    /* … the outgoing ones */
+	FAULT_CUT,     /* the path from one host to another, in one network and direction */
 	FAULT_PARTED,  /* … in both directions */
 	FAULT_LOSSY,   /* packets are lost at random */
 	FAULT_SLOW,    /* a NIC's rate falls to a hundredth */
 	FAULT_LATE,    /* round trips of half a second, with jitter */
 	FAULT_NARROW,  /* packets over 1,100 bytes are lost */
-	FAULT_FLIP,    /* bits of what is read, where frames have checksums */
-	FAULT_RESET,   /* both ends of a host's connections are reset, one after the other */
+	FAULT_FLIP,    /* bit errors in data that is read, where frames have checksums */
+	FAULT_RESET,   /* both ends of a host's connections are reset, one end after the other */
 	FAULT_HALF,    /* one end only */
 	FAULT_STOP,    /* SIGSTOP */
 	FAULT_NAP,     /* NCCL makes no calls */
-	FAULT_FORK,    /* a forked child lives so long */
+	FAULT_FORK,    /* a forked child lives for this time */
 	FAULT_CALLS,   /* system calls fail */
-	FAULT_PORT,    /* an RDMA port is down: its host is told */
+	FAULT_PORT,    /* an RDMA port is down: its host is notified */
 	FAULT_GID,     /* … and comes up with its GID at another index */
-	FAULT_DEVICE,  /* an RDMA device is gone, with all that was made of it; later it is back */
+	FAULT_DEVICE,  /* an RDMA device disappears with all its objects, and returns later */
 	FAULT_QP,      /* all queue pairs of a device fail */
 	FAULT_VERBS,   /* work requests and completions are late, lost, torn, out of order; calls fail */
-	FAULT_PINNED,  /* no more memory may be registered */
-	FAULTS_GENTLE, /* so far no communicator may end */
+	FAULT_PINNED,  /* registering memory fails */
+	FAULTS_GENTLE, /* no fault before this one may end a communicator */
 	FAULT_ABORT = FAULTS_GENTLE, /* NCCL closes a comm in mid-transfer */
 	FAULT_KILL,
-	FAULT_POWER, /* a host is gone for good */
+	FAULT_POWER, /* a host is lost for good */
 	FAULT_KINDS
 };
 
 extern const char *const fault_names[FAULT_KINDS];
 
-/* What a fault may be aimed at. */
+/* Events at which a fault may be aimed. */
 enum plan_event {
-	EVENT_CONNECTED, /* a comm has been made */
-	EVENT_DONE,      /* an end has sent or received all, and is about to close */
+	EVENT_CONNECTED, /* a comm has been created */
+	EVENT_DONE,      /* an end has sent or received everything, and is about to close */
 	EVENT_CLOSED,
-	EVENT_BROKE,     /* a path; or it is suspect */
-	EVENT_RECOVERED, /* … carries on */
+	EVENT_BROKE,     /* a path has failed, or is suspect */
+	EVENT_RECOVERED, /* … has recovered */
 	EVENT_DIALS,     /* a connect begins */
 	EVENTS
 };
@@ -64,7 +64,7 @@ struct plan_aim {
 struct plan_fault {
 	enum fault_kind kind;
 	uint64_t at_ns, for_ns;
-	uint64_t host, other, nic, pick; /* modulo how many there are */
+	uint64_t host, other, nic, pick; /* modulo the number of candidates */
 };
 
 /* One direction between two ranks: a send comm and a receive comm. */
@@ -74,28 +74,28 @@ struct plan_edge {
 
 /* RDMA NICs (plan_verbs.c). */
 struct plan_verbs {
-	uint64_t hosts;   /* a bit for each that has them */
-	bool infiniband;  /* not RoCE */
+	uint64_t hosts;   /* bit set of hosts that have them */
+	bool infiniband;  /* instead of RoCE */
 	bool by_caller;   /* requests leave before post_send returns */
-	unsigned hurry;   /* retransmission time-outs are so many times shorter */
-	unsigned inline_bytes, sges; /* of a request, at most */
+	unsigned hurry;   /* factor by which retransmission time-outs are shorter */
+	unsigned inline_bytes, sges; /* maximum per request */
 };
 
 struct plan {
 	uint64_t seed;
 	unsigned hosts, nics, ranks_per_host, messages, rounds;
-	unsigned block; /* messages that are posted in any order; two blocks may be in progress */
+	unsigned block; /* messages that are posted in any order; two blocks may be in flight */
 	unsigned tags, group; /* 1 = one tag, single receives */
 	unsigned tags_from;   /* … as also before this block */
-	bool together;        /* nothing is sent before accept has returned, as NCCL has it */
-	bool barrier;         /* a sender closes when the receiver has everything, as at the end of a job */
-	bool turns;           /* one and the other of two paths fails, and nothing else does */
+	bool together;        /* nothing is sent before accept has returned, as in NCCL */
+	bool barrier;         /* a sender closes only when the receiver has everything, as at the end of a job */
+	bool turns;           /* two paths fail by turns, without other faults */
 	struct plan_verbs verbs;
 	size_t bytes_max;
 	uint64_t gap_ns; /* between blocks of messages */
 	int abi;
 	uint64_t bytes_per_ms, latency_ns, jitter_ns;
-	unsigned mbps; /* what NICs say of themselves */
+	unsigned mbps; /* the speed that NICs report */
 	unsigned lossy, shortens, preempts, ack_delays;
 	uint32_t sndbuf, rcvbuf;
 	bool checksum;
@@ -106,32 +106,32 @@ struct plan {
 	char settings[PROCESS_ENV_MAX][PLAN_ENV_BYTES];
 	uint64_t peer_timeout_ns, recovery_timeout_ns;
 	bool deadly;
-	int only_kind;         /* the one kind of fault there is; -1 = none, or several */
-	uint64_t faults_end_ns, limit_ns; /* when all has to be over */
+	int only_kind;         /* the only kind of fault; -1 = none, -2 = several */
+	uint64_t faults_end_ns, limit_ns; /* limit_ns: when everything must be done */
 	uint64_t
-		stall_ns; /* the most that a message may take after the last fault, or connect, or accept after it */
-	uint64_t spare_ns; /* … while there is another path */
-	bool roomy;        /* what is posted at a time passes within moments: queues make nobody late */
+		stall_ns; /* the longest time of a message after the last fault, or of connect, or of accept after it */
+	uint64_t spare_ns; /* … while another path works */
+	bool roomy;        /* the posted messages pass within moments: queues delay nothing */
 };
 
-/* What the command line takes away; 0 = nothing. */
+/* Restrictions by the command line; 0 = none. */
 struct plan_limits {
 	unsigned hosts, nics, messages, rounds;
 	size_t bytes;
-	uint64_t faults; /* a bit for each that stays; the last one: those that are aimed at events */
+	uint64_t faults; /* bit set of the faults that remain; the last bit: those aimed at events */
 	bool some_faults;
-	bool plain;    /* no settings, no tags, one rank a host */
-	bool together; /* threads are not held up, reads and writes not cut short */
+	bool plain;    /* no settings, no tags, one rank per host */
+	bool together; /* threads are not delayed, reads and writes are not shortened */
 	bool turns;    /* only runs of two paths that fail by turns */
 	bool ib;       /* hosts have RDMA NICs */
-	int kind;      /* only this kind of fault; -1 = all */
-	unsigned quiet_seconds; /* so long, two hosts, moderate traffic, nothing breaks */
+	int kind;      /* the only kind of fault; -1 = all */
+	unsigned quiet_seconds; /* this many seconds with two hosts and moderate traffic, without faults */
 };
 
 void plan_draw(struct plan *plan, uint64_t seed, const struct plan_limits *limits);
 void plan_print(const struct plan *plan);
 
-/* What is drawn for a purpose does not depend on what is drawn for others: seeds last when draws are added. */
+/* A separate random stream per purpose: existing seeds stay valid when new draws are added. */
 struct sim_random plan_stream(uint64_t seed, const char *purpose);
 unsigned plan_one_of(struct sim_random *random, const unsigned *values, unsigned count);
 
@@ -142,30 +142,30 @@ unsigned plan_one_of(struct sim_random *random, const unsigned *values, unsigned
 
 bool plan_has_verbs(const struct plan *plan, unsigned host);
 
-/* Which hosts have them, and settings; for a run with them. */
+/* Draws the hosts that have them, and their settings; only for a run with RDMA NICs. */
 void plan_draw_verbs(struct plan *plan);
 
-/* Then a queue pair fails without answers, at the latest; 0: there are none. */
+/* The time after which a queue pair without answers fails at the latest; 0: there are none. */
 uint64_t plan_give_up_ns(const struct plan *plan);
 
-/* What the fake libibverbs of a host is told of its devices. */
+/* The description of a host's devices for the fake libibverbs. */
 void plan_describe_verbs(const struct plan *plan, unsigned host, char *text, size_t bytes);
 
 /* --- faults (plan_faults.c) --- */
 
-/* Within span_ns from the start. */
+/* All faults begin within span_ns from the start. */
 void plan_draw_faults(struct plan *plan, uint64_t span_ns);
 
-/* Was the network, a host's kernel, or a process that stood still, at fault at some time in between? */
+/* True if the network, the kernel of a host, or a stopped process was at fault at any time in the interval. */
 bool plan_outage(const struct plan *plan, uint64_t from_ns, uint64_t to_ns);
 
-/* When the last fault before that ended; 0: there is one now, or there was none. */
+/* When the last fault before now_ns ended; 0: one is active now, or none occurred. */
 uint64_t plan_calm_since(const struct plan *plan, uint64_t now_ns);
 
-/* Has nothing been at fault so far, or not for long? */
+/* True if there was no fault so far, or only for a short time. */
 bool plan_is_calm(const struct plan *plan, uint64_t now_ns);
 
-/* Has one of several networks been whole at each time in between, and all else, too? */
+/* True if one of several networks, and everything else, worked during the whole interval. */
 bool plan_has_spare(const struct plan *plan, uint64_t from_ns, uint64_t to_ns);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Draws the faults of a run, and tells what was broken when. See plan.h. */
+/* Draws the faults of a run, and answers what was at fault at which time. See plan.h. */
 #include "sim/plan.h"
 
-#define OUTAGE_MOST (35 * SIM_S) /* of all faults together, below the least ANYNET_RECOVERY_TIMEOUT */
-#define COUNT_MOST  12           /* of a kind */
+#define OUTAGE_MOST (35 * SIM_S) /* of all faults together: shorter than the minimum of ANYNET_RECOVERY_TIMEOUT */
+#define COUNT_MOST  12           /* per kind */
 #define SET_UP_NS   (600 * SIM_MS)
 #define CALM_NS     (10 * SIM_S)
 
@@ -13,7 +13,7 @@ const char *const fault_names[FAULT_KINDS] = {
 	"abort",   "kill",   "power",
 };
 
-/* In how many of a thousand runs there are some. */
+/* Runs of a thousand in which this kind occurs. */
 static const unsigned chances[FAULT_KINDS] = {
 	[FAULT_CARRIER] = 150, [FAULT_SILENT] = 150, [FAULT_DEAF] = 100,  [FAULT_DUMB] = 100, [FAULT_CUT] = 70,
 	[FAULT_PARTED] = 70,   [FAULT_LOSSY] = 100,  [FAULT_SLOW] = 70,	  [FAULT_LATE] = 70,  [FAULT_NARROW] = 50,
@@ -23,7 +23,7 @@ static const unsigned chances[FAULT_KINDS] = {
 	[FAULT_POWER] = 30,
 };
 
-/* As long as they last the peer may be out of reach: together they must be shorter than what ends a comm. */
+/* Faults during which the peer may be unreachable: their sum must be shorter than the time-out that ends a comm. */
 static bool is_outage(enum fault_kind kind)
 {
 	return kind <= FAULT_HALF || kind == FAULT_CALLS;
@@ -34,7 +34,7 @@ static bool is_of_verbs(enum fault_kind kind)
 	return kind >= FAULT_PORT && kind <= FAULT_PINNED;
 }
 
-/* What a path that is whole makes up for. */
+/* Faults that another, working path compensates for. */
 static bool is_of_a_path(enum fault_kind kind)
 {
 	return kind <= FAULT_PARTED;
@@ -79,7 +79,7 @@ static void draw_kind(struct plan *plan, enum fault_kind kind, uint64_t span_ns,
 					    .pick = random_next(&random) >> 8 };
 
 		if (kind == FAULT_CARRIER || is_of_verbs(kind))
-			fault.at_ns += SIM_S; /* what has none at the start is no device */
+			fault.at_ns += SIM_S; /* a NIC without a carrier at the start is not used as a device */
 		if (is_outage(kind) && *outage + fault.for_ns > OUTAGE_MOST)
 			continue;
 		if (is_outage(kind))
@@ -88,7 +88,7 @@ static void draw_kind(struct plan *plan, enum fault_kind kind, uint64_t span_ns,
 	}
 }
 
-/* A path fails for a moment, then the other one: each time they are whole again before. */
+/* One path fails for a moment, then the other one: each time both have recovered before. */
 static void draw_turns(struct plan *plan, uint64_t span_ns)
 {
 	struct sim_random random = plan_stream(plan->seed, "turns of paths");
@@ -129,7 +129,7 @@ static void draw_aims(struct plan *plan)
 	}
 }
 
-/* In half of the runs with RDMA NICs it is one of these that is hit. */
+/* In half of the runs with RDMA NICs the target is one of these. */
 static void draw_aims_at_verbs(struct plan *plan)
 {
 	struct sim_random random = plan_stream(plan->seed, "aims at verbs");
@@ -158,7 +158,7 @@ void plan_draw_faults(struct plan *plan, uint64_t span_ns)
 		draw_aims_at_verbs(plan);
 }
 
-/* --- what was broken when --- */
+/* --- faults by time --- */
 
 static bool overlaps(const struct plan_fault *fault, uint64_t from_ns, uint64_t to_ns)
 {
@@ -200,7 +200,7 @@ bool plan_is_calm(const struct plan *plan, uint64_t now_ns)
 	return true;
 }
 
-/* Is a network, of any host's NICs, at fault while this fault lasts? */
+/* True if every network has a fault, at some host, while this fault lasts. */
 static bool all_fail_with(const struct plan *plan, const struct plan_fault *fault)
 {
 	unsigned failing = 0;

@@ -23,7 +23,7 @@ static void drop_setting(struct plan *plan, const char *name)
 	plan->setting_count = kept;
 }
 
-/* With checksums all goes over TCP. */
+/* With checksums all data uses TCP. */
 static void draw_checksum(struct plan *plan)
 {
 	struct sim_random random = plan_stream(plan->seed, "verbs checksum");
@@ -34,7 +34,7 @@ static void draw_checksum(struct plan *plan)
 	plan->checksum = false;
 }
 
-/* The value of a setting. */
+/* The value of a setting, or `otherwise`. */
 static unsigned value_of(const struct plan *plan, const char *name, unsigned otherwise)
 {
 	size_t length = strlen(name);
@@ -45,7 +45,7 @@ static unsigned value_of(const struct plan *plan, const char *name, unsigned oth
 	return otherwise;
 }
 
-/* A time-out, as the InfiniBand specification numbers them, for each transmission. The fake's are 1 ms at least. */
+/* One time-out per transmission, encoded as in the InfiniBand specification. The fake's time-outs are at least 1 ms. */
 uint64_t plan_give_up_ns(const struct plan *plan)
 {
 	uint64_t once = UINT64_C(4096) << value_of(plan, "ANYNET_IB_TIMEOUT", 16);
@@ -79,7 +79,7 @@ static void draw_settings(struct plan *plan)
 	}
 }
 
-/* On a network that loses packets all the time no queue pair lasts. */
+/* On a network with permanent packet loss no queue pair survives. */
 void plan_draw_verbs(struct plan *plan)
 {
 	struct sim_random random = plan_stream(plan->seed, "verbs");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes: life, descriptors, injected failures; see process.h. */
+/* Processes: lifetime, descriptors, injected failures; see process.h. */
 #include "sim/process.h"
 #include "sim/file.h"
 
@@ -54,7 +54,7 @@ void process_hold(struct sim_process *process, struct sim_thread *thread)
 	TAILQ_INSERT_TAIL(&process->held, thread, link);
 }
 
-/* Those that are just running get no further than to where they wait next. */
+/* Running threads continue only until they wait. */
 void process_stop(struct sim_process *process)
 {
 	process->stopped = true;
@@ -79,7 +79,7 @@ void process_poke(struct sim_process *process)
 	waiters_wake(&process->poked);
 }
 
-/* --- the end --- */
+/* --- exit --- */
 
 static void close_all(struct sim_process *process)
 {
@@ -137,7 +137,7 @@ void process_kill(struct sim_process *process)
 
 /* --- fork --- */
 
-/* The data of the plugin's copy that `address` lies in. */
+/* The data segment of the plugin's copy that contains `address`. */
 struct plugin_data {
 	const void *address;
 	char *data, *saved;
@@ -182,7 +182,7 @@ static int find_relro(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
-/* The beginning, which is read-only once the library has been relocated, to the end of its last page. */
+/* Size of the start of the segment that is read-only after relocation, in whole pages. */
 static size_t read_only_bytes(const struct plugin_data *plugin)
 {
 	size_t found = (size_t)(uintptr_t)plugin->data;
@@ -252,7 +252,7 @@ static bool grow_fds(struct sim_process *process, int fd)
 	return true;
 }
 
-/* 0 to 2 are the program's own. */
+/* The program itself uses 0 to 2. */
 int process_fd_new(struct sim_process *process, struct sim_file *file)
 {
 	int fd = 3;
@@ -329,7 +329,7 @@ size_t process_shorten(struct sim_process *process, size_t bytes)
 	case 0:
 		return 1;
 	case 1:
-		return bytes - 1; /* all but the tail byte of a frame */
+		return bytes - 1; /* all but the last byte of a frame */
 	default:
 		return 1 + random_below(&sched_random, bytes - 1);
 	}

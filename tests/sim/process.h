@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Simulated processes. Each has a copy of the plugin of its own, loaded from a file of its own, with the
- * plugin's global variables; file descriptors, threads, and handlers for fork and exit.
+ * Simulated processes. Each has its own copy of the plugin, loaded from a separate file, with its own global variables;
+ * file descriptors, threads, and handlers for fork and exit.
  */
 #ifndef TESTS_SIM_PROCESS_H
 #define TESTS_SIM_PROCESS_H
@@ -13,7 +13,7 @@
 #define PROCESS_FDS_MAX 65536
 #define PROCESS_ENV_MAX 32
 
-/* What a call may be made to fail with. */
+/* Calls that can be made to fail. */
 enum sim_call {
 	CALL_SOCKET,
 	CALL_ACCEPT,
@@ -48,13 +48,13 @@ struct sim_process {
 	int fd_room, fd_open;
 	const char *env[PROCESS_ENV_MAX]; /* NAME=VALUE */
 	struct sim_handlers at_exit, in_child;
-	struct sim_waiters poked; /* woken whenever something has come for the process */
+	struct sim_waiters poked; /* woken whenever data or an event arrives for the process */
 	TAILQ_HEAD(, sim_thread) threads;
-	struct sim_waiters held;        /* they could run, but the process is stopped */
-	bool is_set_up;                 /* only from then on may calls fail */
+	struct sim_waiters held;        /* runnable threads of a stopped process */
+	bool is_set_up;                 /* calls may fail only from then on */
 	unsigned failing[CALLS];        /* per million calls */
-	unsigned shortens;              /* per million: reads and writes move less than they could */
-	struct sim_process *next_child; /* forked: shares the files, runs nothing */
+	unsigned shortens;              /* per million: reads and writes move fewer bytes than possible */
+	struct sim_process *next_child; /* forked: shares the files, executes nothing */
 	struct sim_adapters *adapters;  /* its RDMA NICs (verbs.h); NULL = none */
 };
 
@@ -66,31 +66,31 @@ void process_stop(struct sim_process *process);
 void process_go_on(struct sim_process *process);
 void process_poke(struct sim_process *process);
 
-/* Its handlers run in the calling thread, which is one of its own; then it ends. */
+/* The handlers run in the calling thread, which belongs to the process; then it ends. */
 _Noreturn void process_exit(struct sim_process *process);
 void process_kill(struct sim_process *process);
-void process_bury(void); /* free the threads of those that have ended */
+void process_bury(void); /* frees the threads of dead processes */
 
-/* A child that runs the handlers of pthread_atfork, and lives on with the files that these leave it. */
+/* Creates a child that runs the handlers of pthread_atfork, and then only keeps the files that these leave open. */
 struct sim_process *process_fork(struct sim_process *process);
 
-/* The process that runs; NULL: the simulator itself. */
+/* The running process; NULL: the simulator itself. */
 struct sim_process *process_self(void);
-/* As which process the plugin's constructors run, outside of a thread. */
+/* Sets the process as which the plugin's constructors run outside of threads. */
 void process_act_as(struct sim_process *process);
 
-/* Files. A new descriptor, or -EMFILE. */
+/* Files. Returns a new descriptor, or -EMFILE. */
 int process_fd_new(struct sim_process *process, struct sim_file *file);
 struct sim_file *process_file(struct sim_process *process, int fd);
 int process_fd_close(struct sim_process *process, int fd);
 int process_fd_replace(struct sim_process *process, int from, int to);
 
-/* 0, or what the call is to fail with. */
+/* 0, or the errno with which the call fails. */
 int process_call_fails(struct sim_process *process, enum sim_call call);
-/* As much of `bytes` as this read or write moves. */
+/* The part of `bytes` that this read or write moves. */
 size_t process_shorten(struct sim_process *process, size_t bytes);
 
-/* A promise is broken: print it and end the run. */
+/* Reports a violated guarantee and ends the run. */
 _Noreturn void sim_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of a rank; see rank.h. */
+/* The lifetime of a rank; see rank.h. */
 #include "sim/rank.h"
 #include "fakes/verbs/fake_verbs.h"
 #include "sim/faults.h"
@@ -14,10 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FDS_BASELINE   8 /* of the background thread and the like; the rest is given back */
-#define FDS_OF_TCP     2 /* of each NIC */
-#define FDS_OF_VERBS   10 /* … a device that has failed is opened again as another */
-#define FDS_PATIENCE   (65 * SIM_S) /* connects that are given up last for ANYNET_CONNECT_TIMEOUT, 60 s */
+#define FDS_BASELINE   8 /* of the background thread and the like; all others must be released */
+#define FDS_OF_TCP     2 /* per NIC */
+#define FDS_OF_VERBS   10 /* … a device that has failed is opened again as a new one */
+#define FDS_PATIENCE   (65 * SIM_S) /* abandoned connects last for ANYNET_CONNECT_TIMEOUT, 60 s */
 #define POLL_MOST      (20 * SIM_MS)
 #define POLL_LEAST     (2 * SIM_US)
 #define STAGGER_MOST   (300 * SIM_MS)
@@ -33,7 +33,7 @@ struct ends {
 	unsigned count;
 };
 
-static struct ends *ends; /* of each rank */
+static struct ends *ends; /* per rank */
 
 static struct rank *rank_of(const struct sim_process *process)
 {
@@ -46,7 +46,7 @@ static struct rank *rank_of(const struct sim_process *process)
 static void log_line(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
 
-/* A path that nothing is wrong with must not be left. */
+/* A path without a fault must not be abandoned. */
 static void check_alarm(const struct rank *rank, const char *text)
 {
 	if (rank && rank->plan->roomy && !rank->plan->lossy && !edges_closing() && plan_is_calm(rank->plan, sim_now) &&
@@ -54,7 +54,7 @@ static void check_alarm(const struct rank *rank, const char *text)
 		sim_fail("rank %u, a false alarm: %s", rank->index, text);
 }
 
-/* What the plugin says of its paths is when faults meet it in the middle of something. */
+/* Log lines about paths are events at which faults are aimed: these hit the plugin in the middle of an action. */
 static void aim(const struct sim_process *process, const char *text)
 {
 	if (process && strstr(text, "recovered after"))
@@ -89,7 +89,8 @@ static bool has_carriers(const struct sim_host *host)
 	return true;
 }
 
-/* A job starts on hosts whose NICs have a carrier, and keep it until it has found them: those are its devices for good. */
+/* A job starts on hosts whose NICs have a carrier, and keep it until the plugin has detected them: it never adds
+ * devices later. */
 static void wait_for_carriers(struct sim_host *host)
 {
 	while (!has_carriers(host) || host->ailing)
@@ -161,7 +162,7 @@ static void abort_one(struct rank *rank)
 		}
 }
 
-/* NCCL's proxy polls without a pause. Here it calls again when something has come for the process. */
+/* NCCL's proxy polls without a pause. Here it calls again after data or an event has arrived for the process. */
 static void run_round(struct rank *rank)
 {
 	for (bool over = false; !over;) {
@@ -188,7 +189,7 @@ static int descriptors_most(const struct rank *rank)
 	return FDS_BASELINE + each * (int)rank->plan->nics;
 }
 
-/* Queue pairs, and what comms have registered; devices stay open. */
+/* Checks queue pairs and registrations of comms; devices stay open. */
 static bool are_verbs_back(const struct rank *rank)
 {
 	struct fake_verbs_counts counts;
@@ -197,7 +198,7 @@ static bool are_verbs_back(const struct rank *rank)
 	return !counts.qps && !counts.cqs && !counts.mrs;
 }
 
-/* Closed comms drain in the background; then what they had is back. */
+/* Closed comms drain in the background; then their resources must be released. */
 static void check_returned(struct rank *rank)
 {
 	uint64_t until = sim_now + FDS_PATIENCE + rank->plan->peer_timeout_ns;

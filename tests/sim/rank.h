@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank: NCCL's proxy on one simulated process. It connects its edges of the plan, sends or receives their
- * messages, checks every byte, and closes. What it sees of a broken promise ends the run (sim_fail).
+ * A rank: NCCL's proxy on one simulated process. It connects its edges of the plan, sends or receives their messages,
+ * checks every byte, and closes. A violated guarantee ends the run (sim_fail).
  */
 #ifndef TESTS_SIM_RANK_H
 #define TESTS_SIM_RANK_H
@@ -10,7 +10,7 @@
 
 #include <driver.h>
 
-/* How long messages took from when both sides had posted them: buckets of powers of two microseconds. */
+/* Latencies of messages, counted from when both sides had posted them: the buckets are powers of two microseconds. */
 #define LATENCY_BUCKETS 36
 
 struct latencies {
@@ -18,7 +18,7 @@ struct latencies {
 	uint64_t most_ns;
 };
 
-/* All of them; and from the end of the last fault on, of those that came when there was none. */
+/* All messages; and of the time after the last fault, those that arrived while no fault was active. */
 struct rank_times {
 	struct latencies all, after;
 };
@@ -32,14 +32,14 @@ struct rank {
 	bool done;   /* it has ended by itself */
 	bool naps;   /* makes no calls */
 	bool aborts; /* closes a comm in mid-transfer */
-	bool doomed; /* its process is killed, or its host lost: it may see errors, and end at any time */
+	bool doomed; /* its process is killed, or its host lost: it may get errors, and end at any time */
 	uint64_t doomed_ns;
 	unsigned errors;
 };
 
 extern struct rank *ranks;
 extern unsigned rank_count;
-extern bool rank_prints; /* the plugin's log lines, too */
+extern bool rank_prints; /* prints the plugin's log lines, too */
 extern struct rank_times *rank_times;
 extern uint64_t rank_bytes; /* received and checked */
 
@@ -53,8 +53,8 @@ struct edge_end; /* one comm of a rank in one round */
 
 void edges_start(const struct plan *plan);
 struct edge_end *edge_open(struct rank *rank, unsigned edge, bool is_send, unsigned round);
-bool edge_step(struct edge_end *end); /* true: something has happened */
-bool edges_closing(void); /* some are closed */
+bool edge_step(struct edge_end *end); /* true: it has made progress */
+bool edges_closing(void); /* some of them are closed */
 bool edge_is_connected(const struct edge_end *end);
 bool edge_is_over(const struct edge_end *end);
 void edge_free(struct edge_end *end);

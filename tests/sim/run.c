@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define START_NS     (1000 * SIM_S)
-#define REAL_SECONDS 120 /* for a run; then it spins */
+#define REAL_SECONDS 120 /* time limit of a run, after which it is considered an endless loop */
 
 static struct run_result *current;
 static uint64_t limit_ns;
@@ -181,7 +181,7 @@ void run_command(uint64_t seed, const struct plan_limits *limits, char *text, si
 #undef ADD
 }
 
-/* --- made smaller --- */
+/* --- shrinking a failing run --- */
 
 static bool still_fails(uint64_t seed, const struct plan_limits *limits)
 {

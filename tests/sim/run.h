@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs of the simulation: one seed, in a process of its own; many of them; a failing one made smaller. */
+/* Runs of the simulation: one seed, in a separate process; many seeds; shrinking a failing run. */
 #ifndef TESTS_SIM_RUN_H
 #define TESTS_SIM_RUN_H
 
@@ -13,25 +13,25 @@ struct run_result {
 	uint64_t seed, sim_ns, trace, bytes;
 	int only_kind;
 	struct rank_times times;
-	char text[RUN_TEXT_BYTES]; /* what is wrong */
+	char text[RUN_TEXT_BYTES]; /* the failure */
 };
 
-/* In this process, which is good for nothing else afterwards. */
+/* Runs in this process, which cannot be used for another run afterwards. */
 void run_here(const struct plan *plan, struct run_result *result);
 
-/* In a child. False: it could not be made. */
+/* Runs in a child. False: fork failed. */
 bool run_start(uint64_t seed, const struct plan_limits *limits, struct run_result *result, int *pid);
 
-/* In a child, to its end. */
+/* Runs in a child and waits for it. */
 void run_one(uint64_t seed, const struct plan_limits *limits, struct run_result *result);
 
 /* The command line that repeats the run, without the program's name. */
 void run_command(uint64_t seed, const struct plan_limits *limits, char *text, size_t bytes);
 
-/* Take away what it fails without. */
+/* Removes everything that is not needed for the failure. */
 void run_shrink(uint64_t seed, struct plan_limits *limits);
 
-/* Results that children can write to. */
+/* Results in memory shared with children. */
 struct run_result *run_results(unsigned count);
 
 #endif

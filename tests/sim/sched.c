@@ -13,7 +13,7 @@
 #include <ucontext.h>
 
 #define STACK_BYTES  (256u << 10)
-#define SPIN_LIMIT   2000000 /* turns of threads without any time passing */
+#define SPIN_LIMIT   2000000 /* switches between threads while no time passes */
 #define PREEMPT_MOST (300 * SIM_US)
 
 uint64_t sim_now, sim_trace;
@@ -23,12 +23,12 @@ struct sim_random sched_random;
 unsigned sched_preempts;
 
 struct coroutine {
-	ucontext_t first; /* until it is started */
+	ucontext_t first; /* the initial context */
 	jmp_buf jump;
 };
 
 static struct {
-	struct sim_timer **heap; /* from 1 on */
+	struct sim_timer **heap; /* indexed from 1 */
 	unsigned timers, room;
 	uint64_t order;
 	struct sim_waiters ready;
@@ -70,7 +70,7 @@ void trace_note(unsigned what, uint64_t a, uint64_t b)
 	sim_trace = (sim_trace ^ a ^ b << 32 ^ b >> 32) * UINT64_C(0x100000001b3);
 }
 
-/* --- timers: a binary heap by time, then by order of setting --- */
+/* --- timers: a binary heap by time, then by the order of setting --- */
 
 static bool is_before(const struct sim_timer *a, const struct sim_timer *b)
 {
@@ -213,7 +213,7 @@ void waiters_wake(struct sim_waiters *waiters)
 	}
 }
 
-/* Not a call of thread_leave_for_ever at the end of a function that has locals: jumped out of. */
+/* Leaves by longjmp: a call of thread_leave_for_ever at the end of a function with locals would not do. */
 static void leave(void)
 {
 	struct sim_thread *self = sim_self;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scripts of calls run in a simulated process first, then with the kernel's loopback. An answer of the kernel may
- * take a moment: it is asked again until it is that of the simulation, for seconds. See selfcheck.h.
+ * Each script of calls runs in a simulated process first, then with the kernel's loopback. The kernel's answers may be
+ * delayed: a call is repeated for some seconds until its answer equals that of the simulation. See selfcheck.h.
  */
 #include "sim/selfcheck.h"
 #include "sim/net.h"
@@ -26,27 +26,27 @@
 #define PATIENCE_S 3
 #define FULL_BYTES 65536
 
-/* What a step does with descriptor a, and b. */
+/* The operation of a step, on descriptors a and b. */
 enum op {
 	END,
 	LISTEN,   /* a */
 	CONNECT,  /* a to listener b */
 	ACCEPT,   /* a of listener b */
 	SEND,     /* n bytes */
-	FILL,     /* until there is no room */
+	FILL,     /* until there is no more room */
 	RECV,     /* up to n bytes */
-	PEEK,     /* the same, and leave them */
-	RECV_ALL, /* until there is no more, and nothing on the way from b */
+	PEEK,     /* up to n bytes, without removing them */
+	RECV_ALL, /* until nothing more is queued or in flight from b */
 	SHUT,     /* n: SHUT_… */
 	LINGER,   /* closing resets */
 	CLOSE,
 	DUP,      /* a second descriptor b for a */
-	POLL,     /* which events */
+	POLL,     /* the ready events */
 	EPOLL,    /* a new set a */
 	ADD,      /* b to set a, with events n; the token is b */
 	MODIFY,
 	WAIT,     /* what set a reports */
-	OUTQ,     /* is something not acknowledged? */
+	OUTQ,     /* is data unacknowledged? */
 	ERROR,    /* SO_ERROR */
 	EVENT,    /* a new eventfd a */
 	RAISE,    /* write to it */
@@ -63,51 +63,51 @@ struct step {
 #define OPEN   { LISTEN, 0, 0, 0 }, { CONNECT, 1, 0, 0 }, { POLL, 1, 0, 0 }, { POLL, 0, 0, 0 }, { ACCEPT, 2, 0, 0 }
 
 static const struct step scripts[][24] = {
-	/* there and back */
+	/* send and receive */
 	{ OPEN, { POLL, 1, 0, 0 }, { SEND, 1, 0, 100 }, { POLL, 2, 0, 0 }, { RECV, 2, 0, 60 }, { RECV, 2, 0, 60 },
 	  { RECV, 2, 0, 60 }, { SEND, 2, 0, 5000 }, { RECV_ALL, 1, 0, 0 }, { OUTQ, 2, 0, 0 }, { POLL, 0, 0, 0 } },
-	/* looked at, and left */
+	/* MSG_PEEK leaves the data */
 	{ OPEN, { PEEK, 2, 0, 10 }, { SEND, 1, 0, 100 }, { PEEK, 2, 0, 60 }, { PEEK, 2, 0, 200 }, { RECV, 2, 0, 60 },
 	  { PEEK, 2, 0, 200 }, { RECV, 2, 0, 200 }, { PEEK, 2, 0, 1 }, { SHUT, 1, 0, SHUT_WR }, { PEEK, 2, 0, 1 },
 	  { CLOSE, 2, 0, 0 }, { PEEK, 1, 0, 1 }, { SEND, 1, 0, 1 } },
-	/* FIN behind data */
+	/* FIN after data */
 	{ OPEN, { SEND, 1, 0, 100 }, { SHUT, 1, 0, SHUT_WR }, { POLL, 2, 0, 0 }, { RECV, 2, 0, 200 }, { RECV, 2, 0, 200 },
 	  { POLL, 2, 0, 0 }, { SEND, 2, 0, 50 }, { RECV, 1, 0, 100 }, { POLL, 1, 0, 0 }, { SEND, 1, 0, 10 },
 	  { SHUT, 2, 0, SHUT_WR }, { POLL, 1, 0, 0 }, { POLL, 2, 0, 0 }, { RECV, 1, 0, 1 }, { OUTQ, 1, 0, 0 } },
-	/* closed with data unread: a reset; what had come is read first */
+	/* closed with unread data: a reset; data received before is read first */
 	{ OPEN, { SEND, 2, 0, 30 }, { SEND, 1, 0, 100 }, { CLOSE, 2, 0, 0 }, { POLL, 1, 0, 0 }, { RECV, 1, 0, 200 },
 	  { RECV, 1, 0, 200 }, { RECV, 1, 0, 200 }, { SEND, 1, 0, 1 }, { POLL, 1, 0, 0 }, { OUTQ, 1, 0, 0 } },
 	/* closed with SO_LINGER 0 */
 	{ OPEN, { LINGER, 2, 0, 0 }, { CLOSE, 2, 0, 0 }, { POLL, 1, 0, 0 }, { SEND, 1, 0, 1 }, { SEND, 1, 0, 1 },
 	  { RECV, 1, 0, 1 }, { SHUT, 1, 0, SHUT_RDWR } },
-	/* nobody listens */
+	/* no listener */
 	{ { LISTEN, 0, 0, 0 }, { CONNECT, 3, 0, 0 }, { CLOSE, 0, 0, 0 }, { POLL, 3, 0, 0 }, { ERROR, 3, 0, 0 },
 	  { RECV, 3, 0, 1 }, { SEND, 3, 0, 1 } },
-	/* sent to one who has closed */
+	/* send to a closed peer */
 	{ OPEN, { CLOSE, 2, 0, 0 }, { POLL, 1, 0, 0 }, { RECV, 1, 0, 1 }, { SEND, 1, 0, 10 }, { POLL, 1, 0, 0 },
 	  { SEND, 1, 0, 10 }, { RECV, 1, 0, 10 } },
-	/* both directions shut, then data comes */
+	/* both directions shut down, then data arrives */
 	{ OPEN, { SHUT, 1, 0, SHUT_RDWR }, { POLL, 1, 0, 0 }, { POLL, 2, 0, 0 }, { RECV, 1, 0, 1 }, { SEND, 2, 0, 10 },
 	  { POLL, 1, 0, 0 }, { POLL, 2, 0, 0 }, { RECV, 2, 0, 1 }, { SEND, 2, 0, 1 } },
-	/* no room, then room */
+	/* no room, then room again */
 	{ OPEN, { EPOLL, 5, 0, 0 }, { ADD, 5, 1, ALL_ET }, { WAIT, 5, 0, 0 }, { WAIT, 5, 0, 0 }, { FILL, 1, 0, 0 },
 	  { POLL, 1, 0, 0 }, { WAIT, 5, 0, 0 }, { OUTQ, 1, 0, 0 }, { RECV_ALL, 2, 1, 0 }, { POLL, 1, 0, 0 }, { WAIT, 5, 0, 0 },
 	  { WAIT, 5, 0, 0 }, { OUTQ, 1, 0, 0 } },
-	/* edge-triggered: told of each arrival once */
+	/* edge-triggered: one event per arrival of data */
 	{ OPEN, { EPOLL, 5, 0, 0 }, { ADD, 5, 2, IN_ET }, { WAIT, 5, 0, 0 }, { SEND, 1, 0, 10 }, { WAIT, 5, 0, 0 },
 	  { WAIT, 5, 0, 0 }, { SEND, 1, 0, 10 }, { WAIT, 5, 0, 0 }, { RECV, 2, 0, 5 }, { WAIT, 5, 0, 0 },
 	  { MODIFY, 5, 2, IN_ET }, { WAIT, 5, 0, 0 }, { WAIT, 5, 0, 0 }, { SHUT, 1, 0, SHUT_WR }, { WAIT, 5, 0, 0 } },
-	/* level-triggered, and a set in a set */
+	/* level-triggered, and an epoll set in an epoll set */
 	{ OPEN, { EPOLL, 5, 0, 0 }, { EPOLL, 6, 0, 0 }, { ADD, 6, 5, EPOLLIN }, { ADD, 5, 2, EPOLLIN }, { WAIT, 6, 0, 0 },
 	  { SEND, 1, 0, 10 }, { WAIT, 6, 0, 0 }, { WAIT, 5, 0, 0 }, { WAIT, 5, 0, 0 }, { RECV_ALL, 2, 0, 0 }, { WAIT, 5, 0, 0 },
 	  { WAIT, 6, 0, 0 }, { ADD, 5, 2, EPOLLIN }, { CLOSE, 1, 0, 0 }, { WAIT, 6, 0, 0 }, { CLOSE, 2, 0, 0 }, { WAIT, 5, 0, 0 } },
 	/* a listener that closes with a connection waiting */
 	{ { LISTEN, 0, 0, 0 }, { EPOLL, 5, 0, 0 }, { ADD, 5, 0, EPOLLIN }, { CONNECT, 1, 0, 0 }, { WAIT, 5, 0, 0 },
 	  { POLL, 1, 0, 0 }, { CLOSE, 0, 0, 0 }, { POLL, 1, 0, 0 }, { RECV, 1, 0, 1 }, { WAIT, 5, 0, 0 } },
-	/* a second descriptor keeps a connection, and its place in a set */
+	/* a second descriptor keeps a connection open, and its entry in an epoll set */
 	{ OPEN, { DUP, 2, 3, 0 }, { EPOLL, 5, 0, 0 }, { ADD, 5, 2, EPOLLIN }, { CLOSE, 2, 0, 0 }, { POLL, 1, 0, 0 },
 	  { SEND, 1, 0, 10 }, { WAIT, 5, 0, 0 }, { RECV, 3, 0, 20 }, { CLOSE, 3, 0, 0 }, { POLL, 1, 0, 0 }, { WAIT, 5, 0, 0 } },
-	/* nothing there */
+	/* nothing to accept or to read */
 	{ { LISTEN, 0, 0, 0 }, { ACCEPT, 2, 0, 0 }, { EVENT, 4, 0, 0 }, { LOWER, 4, 0, 0 }, { POLL, 4, 0, 0 }, { RAISE, 4, 0, 0 },
 	  { RAISE, 4, 0, 0 }, { POLL, 4, 0, 0 }, { LOWER, 4, 0, 0 }, { LOWER, 4, 0, 0 }, { SEND, 4, 0, 1 }, { RECV, 9, 0, 1 },
 	  { EPOLL, 5, 0, 0 }, { ADD, 5, 9, EPOLLIN }, { MODIFY, 5, 4, EPOLLIN }, { WAIT, 5, 0, 0 } },
@@ -140,11 +140,11 @@ static long listen_at(struct stage *stage, int a)
 	return getsockname(stage->fds[a], (struct sockaddr *)&stage->address, &bytes);
 }
 
-/* Before the handshake is over nothing else is done: both orders are right. */
+/* Later steps run after the handshake: during it the order of events is not defined. */
 static long connect_to(struct stage *stage, const struct step *step)
 {
 	stage->fds[step->a] = new_stream();
-	if (step->a == 3) /* it is to be refused */
+	if (step->a == 3) /* a connection to be refused */
 		close(stage->fds[step->b]);
 	return connect(stage->fds[step->a], (struct sockaddr *)&stage->address, sizeof(stage->address));
 }
@@ -171,7 +171,7 @@ static long move(int fd, int op)
 		total += n > 0;
 	} while (n > 0);
 	errno = n ? errno : 0;
-	return total ? 1000000 - errno : -1; /* buffers differ in size */
+	return total ? 1000000 - errno : -1; /* the sizes of the buffers differ */
 }
 
 static long get_number(int fd, enum op op)
@@ -186,7 +186,7 @@ static long get_number(int fd, enum op op)
 
 static const struct timespec moment = { .tv_nsec = 2000000 };
 
-/* Until the receiver's buffer is full, too. */
+/* Until the receiver's buffer is full as well. */
 static long fill(int fd)
 {
 	long result = move(fd, FILL);
@@ -308,7 +308,7 @@ static long answer(struct stage *stage, const struct step *step)
 	return result < 0 ? -errno : result;
 }
 
-/* --- in a simulated process, and with the kernel --- */
+/* --- running a script in a simulated process, and with the kernel --- */
 
 static bool simulated;
 
@@ -336,7 +336,7 @@ static bool is_simulated(void)
 	return simulated;
 }
 
-/* Asking again must not change anything. */
+/* Whether a step can be repeated without a side effect. */
 static bool may_ask_again(const struct step *step, long result)
 {
 	return step->op == POLL || step->op == OUTQ || result == -EAGAIN || (step->op == WAIT && !result);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulated sockets against the kernel's own: the same calls, and the same answers. */
+/* Compares the simulated sockets with the kernel's: equal calls must have equal results. */
 #ifndef TESTS_SIM_SELFCHECK_H
 #define TESTS_SIM_SELFCHECK_H
 
-/* Prints what differs. Returns how many answers do. */
+/* Prints the differences. Returns the number of different results. */
 int selfcheck(void);
 
 #endif

@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The plugin under virtual time: seeds for a minute, on all processors. Further options go to the simulator.
+# Runs seeds of the plugin under virtual time for a minute, on all processors. Further options are passed to the
+# simulator.
 #
-# IB: hosts have RDMA NICs. SEEDS: so many seeds instead. SEED: this one only, with all that happens printed. FIRST: the
-# seed to begin with (default: by chance). HOURS: for so long. JOBS: processors to use.
+# IB: hosts have RDMA NICs. SEEDS: number of seeds instead. SEED: only this one, with a printed trace. FIRST: the first
+# seed (default: random). HOURS: the duration. JOBS: number of processors.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

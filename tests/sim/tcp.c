@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TCP, what programs do with it; see tcp.h. */
+/* TCP, the calls of programs; see tcp.h. */
 #include "sim/tcp.h"
 
 #include <errno.h>
@@ -8,11 +8,11 @@
 #include <string.h>
 
 #define RING_MIN_BYTES 4096
-#define HELLO_BYTES    2000 /* no more than that */
+#define HELLO_BYTES    2000 /* an upper bound */
 
 static struct tcp_queue listening = TAILQ_HEAD_INITIALIZER(listening);
 struct tcp_queue tcp_open = TAILQ_HEAD_INITIALIZER(tcp_open);
-uint32_t tcp_sndbuf = 2560u << 10, tcp_rcvbuf = 3072u << 10; /* what the kernel tunes them to on a fast network */
+uint32_t tcp_sndbuf = 2560u << 10, tcp_rcvbuf = 3072u << 10; /* as the kernel tunes them on a fast network */
 
 void tcp_unref(struct tcp_socket *tcp)
 {
@@ -82,7 +82,7 @@ void tcp_packet_gone(struct packet *packet)
 		tcp_unref(packet->to);
 }
 
-/* --- its life --- */
+/* --- lifetime --- */
 
 static void forget_peer(struct tcp_socket *tcp)
 {
@@ -94,7 +94,7 @@ static void forget_peer(struct tcp_socket *tcp)
 	tcp_unref(peer);
 }
 
-/* The kernel has done with it; the program may still hold it, and read what had come. */
+/* The kernel has finished with the socket; the program may still hold it, and read the data received before. */
 void tcp_die(struct tcp_socket *tcp, int error)
 {
 	struct tcp_socket *listener = tcp->listener;
@@ -112,7 +112,7 @@ void tcp_die(struct tcp_socket *tcp, int error)
 	timer_cancel(&tcp->keep_timer);
 	timer_cancel(&tcp->ack_timer);
 	timer_cancel(&tcp->room_timer);
-	if (listener) { /* a child that never opened: no descriptor has it */
+	if (listener) { /* a child that never opened has no descriptor */
 		tcp->listener = NULL;
 		tcp_unref(listener);
 		file_release(&tcp->file);
@@ -212,8 +212,8 @@ static void close_listener(struct tcp_socket *tcp)
 	tcp_die(tcp, 0);
 }
 
-/* No descriptor is left. What has been written is delivered, unless the program has not read all there is: until then
- * the kernel keeps it. */
+/* The last descriptor is closed. Written data is still delivered, unless the program has left data unread: the kernel
+ * keeps the socket until then. */
 void tcp_close(struct tcp_socket *tcp)
 {
 	tcp->closed = true;
@@ -296,7 +296,7 @@ uint64_t tcp_room(const struct tcp_socket *tcp)
 	return queued < tcp->sndbuf && !tcp->room_timer.slot ? tcp->sndbuf - queued : 0;
 }
 
-/* Of the bytes that the peer has not read yet, or its kernel not acknowledged, the first. */
+/* The first byte that the peer has not read yet, or that its kernel has not acknowledged. */
 static uint64_t oldest(const struct tcp_socket *tcp)
 {
 	uint64_t read_at = tcp->peer && !tcp->peer->closed ? tcp->peer->read_at : tcp->una;
@@ -378,7 +378,7 @@ ssize_t tcp_write(struct tcp_socket *tcp, const void *data, size_t bytes)
 	return (ssize_t)bytes;
 }
 
-/* The window has opened to twice what the peer knows of. */
+/* Sends a window update when the window is twice as large as the one that the peer knows. */
 static void tell_window(struct tcp_socket *tcp)
 {
 	uint64_t known = tcp->told_edge > tcp->rcv_nxt ? tcp->told_edge - tcp->rcv_nxt : 0;
@@ -388,7 +388,7 @@ static void tell_window(struct tcp_socket *tcp)
 		tcp_send_ack(tcp);
 }
 
-/* Behind the hellos, which no checksum covers. */
+/* Only after the hellos, which have no checksum. */
 static void flip_a_bit(const struct tcp_socket *tcp, uint8_t *data, size_t bytes)
 {
 	const struct sim_host *host = net_host_of(tcp->address);

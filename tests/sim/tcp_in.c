@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TCP, what comes in: handshakes, acknowledgements, data, FIN, RST; see tcp.h. */
+/* TCP, incoming: handshakes, acknowledgements, data, FIN, RST; see tcp.h. */
 #include "sim/tcp.h"
 
 #include <errno.h>
@@ -69,7 +69,7 @@ static void take_syn(struct packet *packet)
 	timer_set(&child->timer, sim_now + SIM_S);
 }
 
-/* The handshake is done at the acceptor's end, too. False: nobody wants it any more. */
+/* The handshake is complete at the acceptor's end, too. False: the listener is gone. */
 static bool child_opened(struct tcp_socket *child)
 {
 	struct tcp_socket *listener = child->listener;
@@ -88,7 +88,7 @@ static bool child_opened(struct tcp_socket *child)
 	return true;
 }
 
-/* As RFC 6298 has it; what TCP_INFO tells is mdev, which has no least. */
+/* As in RFC 6298; TCP_INFO reports mdev, which has no minimum. */
 static void take_round_trip(struct tcp_socket *tcp, uint64_t rtt)
 {
 	uint64_t off = rtt > tcp->srtt_ns ? rtt - tcp->srtt_ns : tcp->srtt_ns - rtt;
@@ -132,7 +132,7 @@ static void remove_gap(struct tcp_socket *tcp, unsigned i)
 	memmove(&tcp->gaps[i], &tcp->gaps[i + 1], (tcp->gap_count - i) * sizeof(tcp->gaps[0]));
 }
 
-/* Behind a hole: kept, as far as there is room to note it. */
+/* Data after a hole: kept if an entry for its range is free. */
 static void keep_gap(struct tcp_socket *tcp, uint64_t from, uint64_t to)
 {
 	unsigned i = 0;
@@ -173,7 +173,8 @@ static void take_bytes(struct tcp_socket *tcp, const struct packet *packet)
 	}
 }
 
-/* A single segment may wait for another one, or for what goes the other way (Linux: up to TCP_ATO_MIN). */
+/* The acknowledgement of a single segment may wait for another one, or for data in the other direction (Linux: up to
+ * TCP_ATO_MIN). */
 static void acknowledge(struct tcp_socket *tcp, const struct packet *packet)
 {
 	bool single = packet->bytes && packet->bytes <= tcp->segment && !packet->fin && !tcp->gap_count && !tcp->closed;
@@ -188,7 +189,7 @@ static void take_data(struct tcp_socket *tcp, const struct packet *packet)
 {
 	uint64_t before = tcp->rcv_nxt;
 
-	/* New data for somebody who has shut both directions, or is gone. */
+	/* New data for a socket that is shut down in both directions, or closed. */
 	if (packet->bytes && tcp->shut_read && tcp->fin && packet->seq + packet->bytes > tcp->rcv_nxt) {
 		answer_with_reset(packet);
 		tcp_die(tcp, tcp->closed ? 0 : ECONNRESET);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TCP, what goes out: segments, retransmission, probes, timers; see tcp.h. */
+/* TCP, outgoing: segments, retransmission, probes, timers; see tcp.h. */
 #include "sim/tcp.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 #define FIN_TIMEOUT_NS  (60 * SIM_S)
 #define SEGMENT_BYTES   65536
 #define IN_FLIGHT_BYTES (4u << 20)
-#define REPAIR_BYTES    (256u << 10) /* retransmitted at a time */
+#define REPAIR_BYTES    (256u << 10) /* maximum of one retransmission */
 
 struct packet *tcp_packet(struct tcp_socket *tcp, enum packet_kind kind)
 {
@@ -82,7 +82,7 @@ static void send_data(struct tcp_socket *tcp, uint64_t seq, uint64_t bytes)
 	net_send(packet);
 }
 
-/* Where all that there is to send ends, with the FIN. */
+/* The sequence number after all data to send and the FIN. */
 static uint64_t last_seq(const struct tcp_socket *tcp)
 {
 	return tcp->end + tcp->fin;
@@ -109,7 +109,7 @@ static void repair(struct tcp_socket *tcp)
 	}
 }
 
-/* As the kernel does it: a large one takes no more than a millisecond. */
+/* Like the kernel: a large segment takes at most a millisecond. */
 static uint64_t segment_bytes(const struct tcp_socket *tcp)
 {
 	uint64_t bytes = net_burst(tcp->address, tcp->peer_address);
@@ -184,7 +184,7 @@ static void dial_again(struct tcp_socket *tcp)
 	timer_set(&tcp->timer, sim_now + (SYN_RTO_NS << tcp->retransmits));
 }
 
-/* Linux counts a user time-out from the first retransmission's segment on. */
+/* Linux counts TCP_USER_TIMEOUT from the first retransmission of the segment. */
 static bool has_given_up(const struct tcp_socket *tcp)
 {
 	if (tcp->closed && tcp->retransmits > ORPHAN_RETRIES)
@@ -209,7 +209,7 @@ static void retransmit(struct tcp_socket *tcp)
 	tcp_output(tcp);
 }
 
-/* The window is shut: ask whether it still is. */
+/* Zero-window probe. */
 static void probe(struct tcp_socket *tcp)
 {
 	if (tcp->probes >= (tcp->closed ? ORPHAN_RETRIES : RETRIES)) {

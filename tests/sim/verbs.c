@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adapters of simulated processes: their libraries, their timers, and packets between them; see verbs.h. */
+/* RDMA adapters of simulated processes: their libraries, their timers, and the packets between them; see verbs.h. */
 #include "sim/verbs.h"
 #include "fakes/verbs/fake_verbs.h"
 #include "sim/load.h"
@@ -45,7 +45,7 @@ struct sim_random verbs_random;
 static struct copy *copies;
 static unsigned copy_count, copies_taken;
 static struct sim_adapters *slots[SLOTS_MAX];
-static uint64_t arrives_ns[FLOWS]; /* the last packet of a flow */
+static uint64_t arrives_ns[FLOWS]; /* arrival of the last packet of a flow */
 
 /* --- libraries --- */
 
@@ -161,7 +161,7 @@ static void deliver(struct packet_of_verbs *packet)
 {
 	struct sim_adapters *who = packet->to;
 
-	/* Who waits for the answer is the sender of a request, whose answer is on its way to it. */
+	/* The sender of the request waits for the answer, so the loss of either one is reported to it. */
 	if (packet->lost && !packet->label.is_reply)
 		who = packet->from;
 	if ((packet->lost && packet->label.is_part) || !work(who))
@@ -189,7 +189,7 @@ static void arrive(struct sim_timer *timer)
 	free(packet);
 }
 
-/* Within a host and a fabric; nothing routes from one fabric to another. */
+/* Within a host or a fabric; there is no routing between fabrics. */
 static bool reaches(const struct verbs_label *label)
 {
 	return net_host_of(label->source) == process_self()->host &&
@@ -216,7 +216,7 @@ void verbs_send(const struct verbs_label *label, void *data)
 					    .packet = data };
 	packet->lost = !reaches(label) || !net_goes_out(label->source, label->target, &way);
 	packet->nic = way.nic;
-	/* Packets of a queue pair do not overtake one another. */
+	/* The packets of a queue pair stay in order. */
 	if (!packet->lost && way.at_ns > *last)
 		*last = way.at_ns;
 	timer_set(&packet->timer, packet->lost ? sim_now : *last);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of the fake libibverbs that engine.c and wire.c are elsewhere: its clock, its lock, and the way between
- * processes are the simulator's. See verbs.h.
+ * Replaces engine.c and wire.c of the fake libibverbs: its clock, its lock, and the transport between processes are the
+ * simulator's. See verbs.h.
  */
 #include "fakes/verbs/fake.h"
 #include "sim/verbs.h"
@@ -13,10 +13,10 @@
 
 #define PACKET_BYTES 40u       /* of a request without data, of an answer */
 #define HEADER_BYTES 60u       /* of each packet */
-#define PARTS        300000    /* of a million long requests arrive in two steps */
+#define PARTS        300000    /* per million long requests: arrive in two steps */
 #define PART_LEAST   256u
-#define READ_LATE    300000    /* of a million requests: their data is read when they arrive */
-#define IS_PART      1         /* in a message: of a request that follows as a whole */
+#define READ_LATE    300000    /* per million requests: their data is read only when they arrive */
+#define IS_PART      1         /* flag of a message: its request follows as a whole */
 
 struct fake fake;
 
@@ -28,7 +28,7 @@ uint64_t now_ns(void)
 	return sim_now;
 }
 
-/* The adapter itself, which is no thread, works at any time. */
+/* The adapter is not a simulated thread, and works at any time. */
 void fake_lock(void)
 {
 	if (!owner)
@@ -83,9 +83,9 @@ uint64_t fake_verbs_turn(void)
 	return sends < receives ? sends : receives;
 }
 
-/* --- the way --- */
+/* --- transport --- */
 
-/* The last bytes of a GID are the NIC's address. A LID is the NIC's network, and the host in it. */
+/* A GID ends in the NIC's address. A LID consists of the NIC's network and the host in it. */
 static uint32_t nic_of(const struct address *address)
 {
 	const uint8_t *raw = address->gid.raw + 12;
@@ -114,7 +114,7 @@ static void send_message(struct verbs_label *label, const struct message *messag
 	verbs_send(label, packet);
 }
 
-/* Memory may change at any time until the completion: half of the data comes, then all of it again. */
+/* Memory may change at any time until the completion: half of the data arrives first, then all of it again. */
 static bool comes_in_parts(const struct request *request)
 {
 	return request->length >= PART_LEAST && !request->torn && !request->ahead && !request->cut &&
@@ -189,7 +189,7 @@ static void on_reply(struct reply reply, const char *data)
 	requester_run(qp);
 }
 
-/* In the process that waits for the answer. */
+/* Runs in the process that waits for the answer. */
 static void on_loss(const struct message *in)
 {
 	struct reply reply = in->reply;
@@ -216,7 +216,8 @@ static void read_wqe(const struct fake_qp *qp, const struct fake_wqe *wqe, char 
 	}
 }
 
-/* Until the answer has come, the memory is the adapter's: it may send it again. Here it sometimes reads it as late as that. */
+/* Until the answer has arrived the adapter may read the memory again, to retransmit. Here it sometimes reads it that
+ * late. */
 void fake_verbs_read(void *packet);
 void fake_verbs_read(void *packet)
 {
