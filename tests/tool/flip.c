@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preloaded: turns over a bit of every large piece of data that recv brings. */
+/* Preloaded: flips a bit of every large piece of data that recv returns. */
 #include <dlfcn.h>
 #include <string.h>
 #include <sys/socket.h>

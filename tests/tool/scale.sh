@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What 4,000 connections between two network namespaces may cost at most (docs/scale.md), beside one:
-# 64 KiB and one descriptor each, and no thread for any: the caller's, the background one, the one that writes statistics.
-# Usage: scale.sh BUILD_DIR SOURCE_DIR. Exit 77 = skipped.
+# Upper bounds for the cost of 4,000 connections between two network namespaces (docs/scale.md), compared with one: 64
+# KiB and one descriptor each, and no additional thread: only the caller's, the background one, and the one that writes
+# statistics. Usage: scale.sh BUILD_DIR SOURCE_DIR. Exit 77 = skipped.
 set -uo pipefail
 # shellcheck source=tests/said.sh
 . "$(dirname "$0")/../said.sh"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What the tool promises: tool.sh CASE BUILD_DIR. Loopback only; exit 77 = skipped.
+# The commands of the tool: tool.sh CASE BUILD_DIR. Loopback only; exit 77 = skipped.
 set -uo pipefail
 # shellcheck source=tests/said.sh
 . "$(dirname "$0")/../said.sh"
@@ -15,7 +15,7 @@ export NCCL_SOCKET_IFNAME=lo
 export ANYNET_TRANSPORT=tcp
 unset NCCL_NET NCCL_DEBUG
 
-# A long run whose ranks can be tormented; leaves the pid of rank N in $victim.
+# Starts a long run whose ranks can be killed or stopped; the pid of rank 1 is in $victim.
 start_run() {
 	"$tool" perf --net "$plugin" -r 3 -b 1M -e 1M -n 1000000 "$@" >"$out/said" 2>&1 &
 	run=$!
@@ -81,7 +81,7 @@ env)
 	expect 126 "Permission denied" "$tool" run /dev/null
 	expect 3 "Usage: anynet run" "$tool" run
 	expect 3 "Too many arguments" "$tool" env operand
-	# A directory whose name a shell would take apart, and no plugin but on the loader's path.
+	# A directory whose name needs quoting in a shell, and a tool without a plugin beside it.
 	mkdir -p "$out/it's \$HOME/bin" "$out/it's \$HOME/lib" "$out/alone"
 	cp "$tool" "$out/it's \$HOME/bin/"
 	cp "$plugin" "$out/it's \$HOME/lib/libnccl-net.so"
@@ -99,11 +99,11 @@ print)
 	expect 0 "examined" "$tool" devices
 	expect 0 '"transport": "TCP"' "$tool" devices --json
 	NCCL_NET=IB NCCL_IB_DISABLE=1 expect 0 "the net 'IB'" "$tool" devices
-	if unshare -rn true 2>/dev/null; then # where no interface is up
+	if unshare -rn true 2>/dev/null; then # in a namespace where no interface is up
 		expect 2 "with 0 devices" unshare -rn "$tool" devices
 		expect 2 '"devices": []' unshare -rn "$tool" devices --json
 	fi
-	# The form that all JSON has (docs/tool.md, For scripts).
+	# The members of all JSON output (anynet(1), JSON).
 	for command in check config devices version explain top; do
 		{ "$tool" "$command" --json </dev/null || true; } | jq -e --arg command "$command" \
 			'.schema == 1 and .command == $command and (.anynet | test("^[0-9]"))' >/dev/null ||
@@ -121,7 +121,7 @@ print)
 	expect 0 "wire protocol" "$tool" version
 	expect 0 '"net_api": [' "$tool" version --json
 	for command in config "config --json" "devices --json" "version --json" "explain --json" "top --json"; do
-		# Words are meant here.
+		# Word splitting is intended.
 		# shellcheck disable=SC2086
 		"$tool" $command </dev/null >/dev/full 2>"$out/said"
 		[ $? = 2 ] || fail "nothing is written, and the status of $command is another"
@@ -131,7 +131,7 @@ print)
 	expect 0 '"mean_busbw_gbps"' "$tool" perf --net "$plugin" -e 64 -n 1 --json
 	;;
 wrong)
-	# One bit of every large message is turned over on its way.
+	# One bit of every large message is flipped in transit.
 	for pattern in sendrecv broadcast; do
 		expect 2 "FAILED" env LD_PRELOAD="$build/tests/tool/libflip.so" "$tool" perf \
 			--net "$build/bench/libnccl-net-raw.so" -p $pattern -b 128K -e 128K -n 1
@@ -162,7 +162,7 @@ frozen)
 bench)
 	expect 0 "p50_us" "$build/bench/net_bench" lat,bw,connect,unauthenticated --quick --rounds 1 \
 		--window 20 --sizes 8,4K --comms 3 --cpus=-1,-1 --net "$plugin"
-	not_said 'nan|-$' # never: within 20 ms a busy machine may move nothing
+	not_said 'nan|-$' # no rates are required: within 20 ms a busy machine may move nothing
 	;;
 *)
 	echo "no case $case"

@@ -1,11 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What `anynet check` finds: check.sh CASE BUILD_DIR. Each case (cases/) plants a failure in a file tree, the
-# environment or a network namespace, and looks for its cause and its remedy, by the finding's id.
-# Exit 77 = skipped.
+# The findings of `anynet check`: check.sh CASE BUILD_DIR. Each case (cases/) plants a fault in a file tree, the
+# environment or a network namespace, and expects its cause and its fix, by the finding's id. Exit 77 = skipped.
 set -uo pipefail
 
-# This host's own interfaces are kept out of it, where that can be.
+# Runs in a separate network namespace, if possible: the interfaces of this host would change the findings.
 if [ -z "${CHECK_APART-}" ]; then
 	for user in "" -r; do
 		# shellcheck disable=SC2086

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What `anynet check` says of the hosts of hosts.txt: hosts.sh BUILD_DIR [NAME]. Red if fewer than 95 of 100 are judged right,
-# or if a healthy one gets a warning or an error. Exit 77 = skipped.
+# The verdicts of `anynet check` on the hosts of hosts.txt: hosts.sh BUILD_DIR [NAME]. Red if fewer than 95 of 100
+# verdicts are right, or if a healthy host gets a warning or an error. Exit 77 = skipped.
 set -uo pipefail
 if [ -z "${CHECK_APART-}" ]; then
 	for user in "" -r; do
@@ -27,7 +27,7 @@ cp -r "$root" "$work/bare"
 wheel=/opt/venv/lib/python3.11/site-packages
 hosts=0 right=0 alarms=0
 
-# port NAME STATE LAYER RATE: a verbs port, with GIDs that RoCE v2 uses and a PCI device
+# port NAME STATE LAYER RATE: a verbs port, with GIDs for RoCE v2 and a PCI device
 port() {
 	local port=/sys/class/infiniband/$1/ports/1 number=${1#mlx5_} i
 	write "$port/state" "$2"
@@ -45,7 +45,7 @@ port() {
 	write "/dev/infiniband/uverbs$number" x
 }
 
-# gpu: one beside a NIC behind a PCI switch, with its driver and CUDA's runtime
+# gpu: a GPU beside a NIC behind a PCI switch, with its driver and CUDA's runtime
 gpu() {
 	local switch=/sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0 i
 	device $switch/0000:3c:00.0/0000:3d:00.0 0x10de 0x030200 0
@@ -62,7 +62,7 @@ gpu() {
 	ln -s libcudart.so.13.0.96 "$root/usr/lib64/libcudart.so.13"
 }
 
-# torch NCCL VERSION CUDA: a virtual environment with PyTorch, and that NCCL as its wheel
+# torch NCCL VERSION CUDA: a virtual environment with PyTorch, and this NCCL as its wheel
 torch() {
 	plant "$fakes/libfake_nccl_$1.so" $wheel/nvidia/nccl/lib/libnccl.so.2
 	plant "$fakes/libfake_torch_rpath.so" $wheel/torch/lib/libtorch_cuda.so
@@ -70,7 +70,7 @@ torch() {
 	mkdir -p "$root$wheel/nvidia_nccl_cu${3%%.*}-$1.dist-info"
 }
 
-# The host that has been read: $name, $kind, $links (commands for interfaces), $vars, $want
+# Checks the current host: $name, $kind, $links (commands for interfaces), $vars, $want
 judge() {
 	local said found line bad=""
 	[ -n "$name" ] || return

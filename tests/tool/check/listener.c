@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Listens on a port of its own choosing at an IPv4 address, prints it, and waits to be ended. */
+/* Listens on an ephemeral port of an IPv4 address, prints the port, and waits until it is killed. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `anynet check` reads of files: paths below a root, the loader's cache, versions, settings files,
- * configuration spaces, logs. */
+/* How `anynet check` reads files: paths below a root, the loader's cache, versions, settings files, configuration
+ * spaces, logs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -80,7 +80,7 @@ static void test_files_are_read_in_bounds(void **state)
 	assert_null(host_read(&host, "/", 4, NULL));
 }
 
-/* A cache with these pairs of names and paths, as glibc writes it. */
+/* A loader cache with these pairs of names and paths, in glibc's format. */
 struct cache {
 	char bytes[1024];
 	size_t size;
@@ -135,7 +135,7 @@ static void test_the_loaders_cache_is_walked(void **state)
 	make_cache(&cache, 0, pairs, 3);
 	assert_int_equal(ld_cache_walk(cache.bytes, cache.size, visit, seen), 1);
 	assert_string_equal(seen, "libnccl.so.2=/a/libnccl.so.2;stop=/b;");
-	/* Behind the table of the old format, with one entry, at a multiple of eight. */
+	/* After the table of the old format, with one entry, at a multiple of eight. */
 	*seen = 0;
 	make_cache(&cache, 32, pairs, 1);
 	memcpy(cache.bytes, "ld.so-1.7.0", 11);
@@ -206,7 +206,7 @@ static void test_the_loader_searches_in_order(void **state)
 	tree_file("usr/lib/libgone.so", "x");
 	tree_file("first/libc.so", "x");
 	tree_file("second/liba.so", "x");
-	/* A library for another word size is passed over. */
+	/* A library for another word size is skipped. */
 	tree_file("first/liba.so", "\177ELF\001\001\001xxxxxxxxxxxxx");
 	unsetenv("LD_LIBRARY_PATH");
 	loader_open(&loader, &host);
@@ -283,15 +283,15 @@ static void test_acs_is_read_from_configuration_space(void **state)
 
 	(void)state;
 	assert_false(pci_redirects(config, sizeof(config)));
-	/* At 0x100 another capability, ACS behind it at 0x148. */
+	/* At 0x100 another capability, then ACS at 0x148. */
 	memcpy(config + 0x100, "\x01\x00\x82\x14", 4);
 	memcpy(config + 0x148, "\x0d\x00\x01\x00\xff\x00\x1d\x00", 8);
 	assert_true(pci_redirects(config, sizeof(config)));
 	assert_false(pci_redirects(config, 0x14c));
-	assert_false(pci_redirects(config, 64)); /* all that others than root may read */
+	assert_false(pci_redirects(config, 64)); /* all that users other than root may read */
 	config[0x14e] = 0x11;
 	assert_false(pci_redirects(config, sizeof(config)));
-	/* A chain that leads back to itself ends. */
+	/* A cyclic list of capabilities must not loop forever. */
 	memcpy(config + 0x100, "\x01\x00\x02\x10", 4);
 	assert_false(pci_redirects(config, sizeof(config)));
 }
@@ -335,7 +335,7 @@ static void test_xids_are_found(void **state)
 	assert_null(xid_meaning(31));
 }
 
-/* This program's own: each once, and all of them defined by the libc that runs it. */
+/* The versions that this program requires: each once, and all of them defined by the running libc. */
 static void test_versions_of_libraries_are_read(void **state)
 {
 	struct host host = { .root = "", .home = "" };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a report of `anynet check` does not tell. */
+/* What a report of `anynet check` omits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `anynet check` knows of variables and prints of findings. */
+/* The descriptions of variables in `anynet check`, and how it prints findings. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@ static void test_every_variable_is_complete(void **state)
 		const struct nccl_variable *variable = &nccl_variables[i];
 		char text[16], *accepts = variable_accepts(variable);
 
-		assert_ptr_equal(variable_of(variable->name), variable); /* so it is there once */
+		assert_ptr_equal(variable_of(variable->name), variable); /* so its name is unique */
 		assert_true(strlen(variable->meaning) > 0);
 		assert_true(strlen(accepts) > 0);
 		assert_true(variable_takes(variable, ""));
@@ -125,16 +125,16 @@ static void test_texts_are_made_printable(void **state)
 			 "plain – text ü 漢 \xf0\x9f\x98\x80");
 	assert_printable("\033[31mred\n", "\\x1b[31mred\\x0a");
 	assert_printable("\xff\xc3", "\\xff\\xc3");
-	assert_printable("\xc0\xaf", "\\xc0\\xaf");          /* a long form of '/' */
+	assert_printable("\xc0\xaf", "\\xc0\\xaf");          /* an overlong form of '/' */
 	assert_printable("\xed\xa0\x80", "\\xed\\xa0\\x80"); /* a surrogate */
 	assert_printable("\xc2\x9b", "\\xc2\\x9b");          /* CSI in one byte */
-	assert_printable("\xe2\x80\xae", "\\xe2\\x80\\xae"); /* turns the direction round */
-	assert_printable("\xe2\x80\x8e", "\\xe2\\x80\\x8e"); /* a mark of direction */
-	assert_printable("\xe2\x80\xa8", "\\xe2\\x80\\xa8"); /* a separator of lines */
+	assert_printable("\xe2\x80\xae", "\\xe2\\x80\\xae"); /* reverses the direction of writing */
+	assert_printable("\xe2\x80\x8e", "\\xe2\\x80\\x8e"); /* a direction mark */
+	assert_printable("\xe2\x80\xa8", "\\xe2\\x80\\xa8"); /* a line separator */
 	assert_printable("\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"); /* beyond Unicode */
 }
 
-/* What is printed in this style. The caller's. */
+/* The report printed in this style. The caller frees it. */
 static char *printed(const struct check_report *report, int width, bool colour)
 {
 	struct terminal style = { .width = width, .colour = colour };

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# Hosts that are planted for `anynet check`: files below $root, interfaces in a namespace, variables. For the scripts
-# beside this one, which source it with $tool, $plugin, $fakes (libraries to plant), $work and $root set.
+# Planted hosts for `anynet check`: files below $root, interfaces in a namespace, variables. Sourced by check.sh and
+# hosts.sh, which set $tool, $plugin, $fakes (libraries to plant), $work and $root.
 
 fail() {
 	echo "FAIL: $*"
@@ -9,12 +9,12 @@ fail() {
 	exit 1
 }
 
-# A tree with the libraries that plugins need, as far as names go.
+# A tree with the names of the libraries that plugins need; the files are dummies.
 mkdir -p "$root/lib64" "$root/etc" "$root/opt/lib" "$root/sys/class"
 objdump -p "$plugin" "$fakes"/libfake_*.so | awk '$1 == "NEEDED" && $2 !~ /nccl/ { print $2 }' | sort -u |
 	while read -r name; do echo x >"$root/lib64/$name"; done
 
-# plant FILE PATH: a copy of a file in the tree; write PATH TEXT...: a file with these lines
+# plant FILE PATH: copies a file into the tree; write PATH TEXT...: creates a file with these lines
 plant() {
 	mkdir -p "$root$(dirname "$2")"
 	cp "$1" "$root$2"
@@ -35,7 +35,7 @@ device() {
 	ln -s "$1" "$root/sys/bus/pci/devices/$(basename "$1")"
 }
 
-# Runs the tool with these variables and no others, by $as if that is set; the status is left in $status.
+# Runs the tool with only these variables, through $as if that is set; its status is in $status.
 as= options=--all-releases
 check() {
 	# shellcheck disable=SC2086
@@ -57,7 +57,7 @@ findings() {
 	' "$work/json"
 }
 
-# finds ID VERDICT TEXT...: there is such a finding, and each text is in it
+# finds ID VERDICT TEXT...: a finding of this kind contains each of the texts
 finds() {
 	local id=$1 verdict=${2/%warn/warning} lines
 	shift 2
@@ -74,7 +74,7 @@ status_is() {
 	[ "$status" = "$1" ] || fail "status $status instead of $1"
 }
 
-# The same in a namespace whose interfaces the commands of $1 make; lo is up.
+# Like check, in a namespace whose interfaces the commands of $1 create; lo is up.
 in_namespace() {
 	local commands=$1 user=
 	shift
@@ -90,7 +90,7 @@ in_namespace() {
 		set +e; check \"\$@\"; echo \$status >'$work/status'" -- "$@" || fail "in the namespace"
 	status=$(cat "$work/status")
 }
-# The kernel tells of a carrier some time after both ends are up.
+# The kernel reports the carrier some time after both ends are up.
 nic() {
 	echo "ip link add $1 type veth peer name peer_$1; ip link set peer_$1 up
 		ip link set $1 up; ip addr add $2 dev $1

@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The page of `anynet cluster --html` in a real browser: browser.sh BUILD_DIR [SCREENSHOT.png]. Exit 77 = skipped.
-# Its hosts are those of test_cluster_page, which tell markup wherever they can. Chromium is driven by the
-# WebDriver protocol.
+# The page of `anynet cluster --html` in a real browser: browser.sh BUILD_DIR [SCREENSHOT.png]. Exit 77 = skipped. The
+# page is that of test_cluster_page, whose hosts send markup in all texts. Chromium is driven by the WebDriver protocol.
 set -uo pipefail
 # shellcheck source=tests/said.sh
 . "$(dirname "$0")/../../said.sh"
@@ -34,7 +33,7 @@ ask() {
 		"http://127.0.0.1:$port/$2" >"$out/answer" || fail "no answer to $1 $2"
 	jq -cr .value "$out/answer"
 }
-# run SCRIPT: what it returns, as JSON
+# run SCRIPT: the value that it returns, as JSON
 run() {
 	ask POST "session/$session/execute/sync" "$(jq -n --arg script "$1" '{ script: $script, args: [] }')"
 }
@@ -51,7 +50,7 @@ session=$(ask POST session "$(jq -n --arg dir "$out/profile" '{ capabilities: { 
 [ "$session" != null ] || fail "no browser: $(head -c 600 "$out/answer")"
 ask POST "session/$session/url" "{ \"url\": \"file://$out/page.html\" }" >/dev/null
 
-# Nothing of what hosts told has become more than text, and nothing was loaded.
+# All markup from hosts is shown as text, and nothing was loaded.
 [ "$(ask GET "session/$session/alert/text" | jq -r .error)" = "no such alert" ] || fail "a script of a host's ran"
 is 1 'return document.scripts.length'
 is 0 'return document.querySelectorAll("img, b").length'
@@ -59,14 +58,14 @@ is 0 'return performance.getEntriesByType("resource").length'
 is true 'return document.querySelectorAll("section.finding").length > 3'
 is true 'return document.body.innerText.includes("<script>alert(1)</script>")'
 
-# It fits: what is wide scrolls in its own place.
+# The page fits the window: wide parts scroll within themselves.
 is true 'return document.documentElement.scrollWidth <= window.innerWidth'
 
-# Heat maps have more than one colour, and words on it that can be read.
+# Heat maps have more than one colour, and readable text on it.
 is true 'return new Set(Array.from(document.querySelectorAll("table:not(.sorted) td"),
 	td => getComputedStyle(td).backgroundColor)).size > 2'
 
-# Each column of each table sorts, both ways.
+# Each column of each table can be sorted in both directions.
 is true '
 	const value = row => column => row.cells[column].textContent;
 	const ordered = (table, column, up) => {

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# `anynet cluster` between network namespaces: cluster.sh CASE BUILD_DIR. Exit 77 = skipped. A program of the
-# test's (switch.c) is the switch between them: what is slow or lossy is so on any machine. What else is so
-# on a busy one is not judged here; what figures mean test_cluster_judge tests.
+# `anynet cluster` between network namespaces: cluster.sh CASE BUILD_DIR. Exit 77 = skipped. The switch between them is
+# a program of the test (switch.c), so that a slow or lossy link is slow or lossy on any machine. Other figures depend
+# on the load of the machine, and are not checked here; test_cluster_judge tests what figures mean.
 set -uo pipefail
 # shellcheck source=tests/said.sh
 . "$(dirname "$0")/../../said.sh"
@@ -31,7 +31,7 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# make_hosts N: so many, each with a cable to the middle
+# make_hosts N: creates N hosts, each with a cable to the middle
 make_hosts() {
 	[ "$(id -u)" = 0 ] || skip "network namespaces with names need root"
 	ip netns add "$mid" 2>"$out/why" || skip "no network namespaces: $(cat "$out/why")"
@@ -41,7 +41,7 @@ make_hosts() {
 		ip -n "anc$$h$i" link add eth0 type veth peer name "p$i" netns "$mid" || skip "no veth interfaces"
 		ip -n "anc$$h$i" addr add "10.79.0.$i/24" dev eth0
 		ip -n "anc$$h$i" link set lo up
-		# Loss is of packets, not of bundles.
+		# Packets are lost one by one, not in segments of offloading.
 		ip -n "anc$$h$i" link set eth0 gso_max_segs 1 up
 		ip -n "$mid" link set "p$i" up
 	done
@@ -65,7 +65,8 @@ plug() {
 	done
 }
 
-# What stands for ssh. Names are h1 ...; $out/env.h1 has variables of that host, and $pipes: two pipes
+# Replaces ssh. Names are h1 ...; $out/env.h1 has variables of that host, and $pipes: two pipes instead of one socket,
+# as some logins have.
 # instead of one socket, as some logins have.
 make_ssh() {
 	cat >"$out/ssh" <<-END
@@ -78,7 +79,7 @@ make_ssh() {
 	chmod +x "$out/ssh"
 }
 
-# drop A B [ACTION]: host A sees no packet of host B's
+# drop A B [ACTION]: drops the packets of host B at host A
 drop() {
 	command -v nft >/dev/null || skip "nft (nftables) is missing"
 	ip netns exec "anc$$h$1" nft -f - 2>"$out/nft" <<-END || skip "nftables does not work here: $(head -1 "$out/nft")"
@@ -95,7 +96,7 @@ drop() {
 	END
 }
 
-# cluster STATUS [OPTION...]: by ssh; what it says is in $out/said
+# cluster STATUS [OPTION...]: runs by ssh; the output is in $out/said
 cluster() {
 	local status=$1 got
 	shift
@@ -104,12 +105,12 @@ cluster() {
 	[[ $got = $status ]] || fail "status $got instead of $status"
 }
 
-# findings FILE: one in a line, "level kind hosts", without notes
+# findings FILE: one finding per line, "level kind hosts", without notes
 findings() {
 	jq -r '.findings[] | select(.level != "note") | "\(.level) \(.id) \(.hosts | join(","))"' "$1"
 }
 
-# found_too WHAT: these findings, whatever else a busy machine looks like
+# found_too WHAT: at least these findings; a busy machine may cause others
 found_too() {
 	findings "$out/run.json" >"$out/found"
 	for finding in "$@"; do
@@ -117,13 +118,13 @@ found_too() {
 	done
 }
 
-# figures FILTER: jq's, of the run: $link["h1-h2"] is what was measured between the two
+# figures FILTER: a jq condition on the run; $link["h1-h2"] is the measurement between the two
 figures() {
 	jq -e '[.links[] | { key: ([.a, .b] | sort | join("-")), value: . }] | from_entries as $link | '"$1" \
 		"$out/run.json" >/dev/null || fail "figures that cannot be: $1"
 }
 
-# found WHAT: these findings and no others
+# found WHAT: exactly these findings
 found() {
 	findings "$out/run.json" >"$out/found"
 	[ "$(sort "$out/found")" = "$(printf '%s\n' "$@" | sort)" ] || fail "found other things than: $*"
@@ -133,7 +134,7 @@ names() {
 	seq -s , -f 'h%g' "$1"
 }
 
-# No worker may be left: the namespaces have no process any more.
+# Waits until no worker is left: the namespaces have no process any more.
 nobody_left() {
 	for ns in "${hosts[@]}"; do
 		while [ -n "$(ip netns pids "$ns")" ]; do
@@ -163,7 +164,7 @@ eight)
 	nobody_left
 	;;
 clean)
-	# Nothing is wrong; then an earlier run, made up from this one, in which one host was faster.
+	# A healthy run; then an earlier run, derived from this one, in which one host was faster.
 	make_hosts 3
 	make_ssh
 	plug 16 0
@@ -180,14 +181,14 @@ clean)
 	found_too 'warning slower h2'
 	said 'h2: slower than earlier with 2 of 2 hosts'
 	grep -q 'repeat 2 of ' "$out/told" || fail "what is slower was not looked at again"
-	# Not measured is not worse; a host that is not there now is no fault.
+	# A missing measurement is not slower; a host that is missing now is only a note.
 	cluster 0 --hosts h1,h3 "${brief[@]}" --save "$out/run.json" --baseline "$out/before.json"
 	found
 	said 'note: h2: was in the earlier run, and is missing now'
 	nobody_left
 	;;
 settings)
-	# Hosts that differ, a cluster cut in two, what is not there, and a login that talks.
+	# Hosts that differ, a partitioned cluster, a missing host, and a login that prints text.
 	make_hosts 3
 	make_ssh
 	plug 1000 0
@@ -213,7 +214,8 @@ settings)
 	nobody_left
 	;;
 rendezvous)
-	# By a launcher: an unauthenticated connection, one that joins and is no worker, one process of two.
+	# Started by a launcher: an unauthenticated connection, a peer that joins but is no worker, two processes on one
+	# host.
 	make_hosts 3
 	plug 1000 0
 	meet=(--rendezvous 10.79.0.1:4711 "${brief[@]}")
@@ -222,12 +224,12 @@ rendezvous)
 	until ip netns exec "${hosts[2]}" bash -c 'exec 3<>/dev/tcp/10.79.0.1/4711' 2>/dev/null; do
 		kill -0 "$conductor" || fail "nobody conducts"
 	done
-	# Silent, and with half a greeting: both until the end.
+	# One connection sends nothing, one half a greeting: both stay open until the end.
 	ip netns exec "${hosts[2]}" bash -c 'exec 3<>/dev/tcp/10.79.0.1/4711 4<>/dev/tcp/10.79.0.1/4711; printf anyn >&4; cat <&3' >"$out/silent" &
 	ip netns exec "${hosts[2]}" bash -c 'exec 3<>/dev/tcp/10.79.0.1/4711; printf "GET / HTTP/1.1\r\n\r\n" >&3; cat <&3' >"$out/http"
 	[ -s "$out/http" ] && fail "an unauthenticated peer was sent data"
 	ip netns exec "${hosts[2]}" bash -c 'exec 3<>/dev/tcp/10.79.0.1/4711; printf "anynetPR\0\0\0\2\xff\xff\xff\xff" >&3; cat <&3' >"$out/long"
-	# The other process of that host is not needed, and says so by leaving.
+	# The second process of that host is not needed, and exits at once.
 	LOCAL_RANK=1 ip netns exec "${hosts[1]}" "$tool" cluster "${meet[@]}" --nodes 3 || fail "a second process of a host"
 	ip netns exec "${hosts[2]}" bash -c 'exec 3<>/dev/tcp/10.79.0.1/4711
 		join="{\"op\":\"join\",\"name\":\"-<b>\\u202eevil\",\"port\":9999}"
@@ -239,14 +241,14 @@ rendezvous)
 	said 'error: __b____evil: its worker has ended'
 	[ "$(jq -c '[(.links | length), .links[0].state]' "$out/run.json")" = '[1,"ok"]' ] || fail "the others did not meet"
 	[ "$(jq -r '[.hosts[].name] | unique | length' "$out/run.json")" = 3 ] || fail "two hosts of one name"
-	# Too few come; and one that goes where nobody is.
+	# Too few hosts arrive; and a host finds no conductor.
 	ip netns exec "${hosts[0]}" "$tool" cluster "${meet[@]}" --nodes 2 --wait 1 >"$out/said" 2>"$out/told"
 	[ $? = 2 ] || fail "alone is no error"
 	said 'error: missing-1: only 1 of 2 hosts arrived at 10.79.0.1 port 4711 within 1 s'
 	ip netns exec "${hosts[1]}" "$tool" cluster "${meet[@]}" --nodes 2 --wait 1 >"$out/said" 2>&1
 	[ $? = 2 ] || fail "nobody there is no error"
 	said '10.79.0.1 port 4711: Connection refused'
-	# Their addresses tell hosts of one name apart; ANYNET_ALLOW keeps others out.
+	# Addresses distinguish hosts of the same name; ANYNET_ALLOW rejects others.
 	export ANYNET_ALLOW=10.79.0.1,10.79.0.2
 	ip netns exec "${hosts[0]}" "$tool" cluster "${meet[@]}" --nodes 2 --save "$out/run.json" >"$out/said" 2>"$out/told" &
 	conductor=$!
@@ -261,7 +263,7 @@ rendezvous)
 	[ "$(jq -r '[.hosts[].name | sub(".*@"; "")] | join(" ")' "$out/run.json")" = '10.79.0.1 10.79.0.2' ] || fail "names"
 	;;
 vanish)
-	# A worker that is killed between rounds or within one, and a conductor that is.
+	# The conductor is killed, then a worker, between rounds or within one.
 	make_hosts 3
 	make_ssh
 	plug 16 0
@@ -278,7 +280,7 @@ vanish)
 		wait "$conductor" 2>/dev/null
 		nobody_left
 	done
-	# Words are wanted here.
+	# Word splitting is intended.
 	# shellcheck disable=SC2046
 	kill -KILL $(ip netns pids "${hosts[2]}")
 	wait "$conductor"
@@ -288,7 +290,7 @@ vanish)
 	nobody_left
 	;;
 page)
-	# The page needs nothing from elsewhere, and is well-formed.
+	# The page loads nothing from elsewhere, and is well-formed.
 	command -v xmllint >/dev/null || skip "xmllint (libxml2-utils) is missing"
 	"$build/tests/tool/cluster/test_cluster_page" "$out/page.html" || fail "no page"
 	xmllint --noout "$out/page.html" || fail "not well-formed"
@@ -301,14 +303,14 @@ usage)
 	for bad in "" "--hosts a" "--hosts a,a" "--hosts a,-l" "--hosts a;b,c" "--hosts a,b --rendezvous c:1 --nodes 2" \
 		"--rendezvous a --nodes 2" "--rendezvous a:1" "--rendezvous a:1 --nodes 257" "--hosts a,b --seconds 11" "--hosts a,b x" \
 		"--hosts a,b --baseline /dev/null" "--hosts-file /none" "--hosts a,b --baseline $0"; do
-		# Words are wanted here.
+		# Word splitting is intended.
 		# shellcheck disable=SC2086
 		"$tool" cluster $bad >"$out/said" 2>&1
 		[ $? = 3 ] || fail "accepted: anynet cluster $bad"
 	done
 	"$tool" cluster --hosts a,b --ssh ' ' >"$out/said" 2>&1
 	[ $? = 3 ] || fail "accepted: no command for ssh"
-	# What is no conductor, and what is no worker.
+	# Peers that are not a conductor, and not a worker.
 	printf 'GET / HTTP/1.1\r\n\r\n' | "$tool" cluster --worker >"$out/said" 2>"$out/told"
 	[ $? = 1 ] || fail "a worker with a foreign token"
 	"$tool" cluster --worker </dev/null >"$out/said" 2>"$out/told"
@@ -317,7 +319,7 @@ usage)
 	"$tool" cluster --hosts-file "$out/list" --ssh false --save "$out/run.json" >"$out/said" 2>"$out/told"
 	[ $? = 2 ] || fail "no worker is no error"
 	found 'error missing a' 'error missing b'
-	# What 256 hosts save is longer than this.
+	# Longer than a saved run of 256 hosts.
 	{
 		printf '{"format": 1, "hosts": [{"name": "a"}, {"name": "b"}], "links": ['
 		head -c 90000000 /dev/zero | tr '\0' ' '
@@ -328,7 +330,7 @@ usage)
 	rm "$out/before.json"
 	"$tool" cluster --hosts a,b --ssh "no-such-command-$$" >"$out/said" 2>"$out/told"
 	said "error: a: no worker started: 'no-such-command-$$: No such file or directory'"
-	# As many words as are wanted.
+	# The command for ssh may have many words.
 	printf '#!/bin/sh\necho "$#" >&2\n' >"$out/count"
 	chmod +x "$out/count"
 	"$tool" cluster --hosts a,b --ssh "$out/count $(seq -s ' ' 100)" >"$out/said" 2>"$out/told"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A job over network namespaces: job PLUGIN STATS_DIR NAMESPACE... A rank in each, whose host's name is h1, h2, ... and whose
- * statistics are in STATS_DIR/h1, ...; in rounds, each sends to all others and waits until it has all of theirs. It
- * prints "rank N pid P" for each and "runs", and goes on until it is killed.
+ * A job over network namespaces: job PLUGIN STATS_DIR NAMESPACE... It starts a rank in each namespace; their hosts are
+ * named h1, h2, ... and their statistics are in STATS_DIR/h1 ... In each round every rank sends to all others and waits
+ * for their data. It prints "rank N pid P" for each and "runs", and continues until it is killed.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -17,7 +17,7 @@
 
 #define BYTES      262144
 #define RANKS      8
-#define IDLE_NS    200000   /* between two looks of a rank that waits: four hosts share the processors of one */
+#define IDLE_NS    200000   /* between two polls of a waiting rank: four hosts share the processors of one */
 #define COMPUTE_NS 20000000 /* between two rounds */
 
 struct area {

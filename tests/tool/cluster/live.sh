@@ -1,13 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# `anynet cluster --live` on a job of four ranks over two paths, in network namespaces: live.sh BUILD_DIR [FAULTS [HEALTHY_S]].
-# Faults are planted one after another (KINDS): a slow link, a lossy one, a stopped rank, a rank behind others that take the processors, a
-# path on which packets come through in one direction only. It counts those that are named, and nothing else, within LIMIT looks of
-# a second, and the alarms in HEALTHY_S looks before. Exit 0: 95 % are named by the first word, without an alarm. Exit 77 = skipped.
-# RATE (MB/s), LOSS (percent) and FIRST, the number of the first fault, which chooses hosts and path, change what is planted.
-# STRICT=0, as a test: what is said first does not count. Within LIMIT looks each fault has to be named, and nothing else, and before and
-# after it there have to be looks in a row without a finding. That is certain for a stopped rank and a path that is gone. What a
-# slow or lossy path shows before the plugin leaves it, and who gets how much of a processor, depends on the machine.
+# `anynet cluster --live` on a job of four ranks over two paths, in network namespaces: live.sh BUILD_DIR [FAULTS
+# [HEALTHY_S]]. Faults are planted one after another (KINDS): a slow link, a lossy one, a stopped rank, a rank on a busy
+# host, a path that loses all packets in one direction. A fault counts as reported if the first finding within LIMIT
+# looks of a second each names it; alarms are counted in HEALTHY_S looks before. Exit 0: 95 % are reported, without an
+# alarm. Exit 77 = skipped.
+# RATE (MB/s), LOSS (percent) and FIRST, the number of the first fault, which selects hosts and path, change the faults.
+# STRICT=0, for the test: the first finding may be another one. Within LIMIT looks each fault must be the only finding,
+# and before and after it several consecutive looks must have no finding. This is certain for a stopped rank and a dead
+# path only: the findings on a slow or lossy path before the plugin leaves it, and the shares of a processor, depend on
+# the machine.
 set -uo pipefail
 # shellcheck source=tests/said.sh
 . "$(dirname "$0")/../../said.sh"
@@ -35,7 +37,7 @@ trap cleanup EXIT
 [ "$(id -u)" = 0 ] || skip "network namespaces with names need root"
 command -v chrt >/dev/null || skip "chrt (util-linux) is missing"
 
-# Four hosts with a cable to each of two switches, which never wait for a processor.
+# Four hosts with a cable to each of two switches, which are not starved of the processor.
 for p in 0 1; do ip netns add "${mids[p]}" 2>"$out/why" || skip "no network namespaces: $(cat "$out/why")"; done
 for i in 1 2 3 4; do
 	ns=anl$$h$i
@@ -68,24 +70,25 @@ job=$!
 until grep -qs '^runs' "$out/job"; do kill -0 $job 2>/dev/null || fail "no job"; done
 for i in 0 1 2 3; do pids+=("$(awk -v i=$i '$1 == "rank" && $2 == i { print $4 }' "$out/job")"); done
 
-# One object a line, a line a look.
+# One JSON object per line and look.
 mkfifo "$out/looks"
 "$tool" cluster --live --json --ssh "$out/ssh" --hosts h1,h2,h3,h4 >"$out/looks" 2>"$out/told" &
 exec 5<"$out/looks"
 look() { read -r -t 60 line <&5 || fail "no look: $(cat "$out/told")"; }
-# "id hosts" of all findings, in one line. Most looks have none: jq would not keep up on a busy machine.
+# "id hosts" of all findings, on one line. Most looks have none: starting jq for each would be too slow on a busy
+# machine.
 findings() { [[ $line == *'"findings":[]'* ]] || jq -r '[.findings[] | "\(.id) \(.hosts | sort | join(","))"] | sort | join("; ")' <<<"$line"; }
 
-# The next look that begins from now on: older ones are still in the pipe.
+# Skips to the first look that begins now: older ones are still in the pipe.
 look_now() {
 	local now
 	now=$(date -u +%FT%TZ)
 	while look && [[ $line =~ \"when\":\"([^\"]*) && ${BASH_REMATCH[1]} < $now ]]; do :; done
 }
 
-# link PATH TEXT...: to that switch
+# link PATH TEXT...: a command for the switch of that path
 link() { printf '%s\n' "${@:2}" >"$out/commands$1"; }
-# Does data flow between hosts $a and $b by path $p? Nobody can tell what is wrong with a path that nobody uses.
+# True if data flows between hosts $a and $b on path $p. A fault of an unused path cannot be noticed.
 is_used() {
 	local here
 	for here in "$a h$b" "$b h$a"; do
@@ -95,7 +98,7 @@ is_used() {
 	done
 	return 1
 }
-# plant KIND NUMBER, heal KIND NUMBER: $want is what has to be said then
+# plant KIND NUMBER, heal KIND NUMBER: start and end a fault; $want is the expected finding
 plant() {
 	a=$((1 + $2 % 4)) b=$((1 + ($2 + 1 + $2 / 4 % 3) % 4)) p=$(($2 / 2 % 2))
 	pair=$(printf 'h%s\n' $a $b | sort | paste -sd,)
@@ -127,7 +130,7 @@ heal() {
 	esac
 }
 
-# Five looks in a row without a finding: connections come back one after another.
+# Waits for five looks in a row without a finding: connections recover one after another.
 quiet() {
 	local looks well=0
 	look_now

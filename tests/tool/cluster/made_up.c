@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs that never were; see made_up.h. */
+/* Artificial runs; see made_up.h. */
 #include "made_up.h"
 
 #include <stdio.h>

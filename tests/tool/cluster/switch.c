@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A switch in user space, for kernels without netem: switch MB_PER_S DELAY_US PORT... [-- LINK...].
- * It carries frames between the interfaces PORT, each direction of each pair of them at the same rate and
- * delay. LINK is "A,B,rate,MB_PER_S" or "A,B,loss,PERCENT": ports by number from 1, B may be "*" for all; with ">" before
- * it only from A to B. The pipe SWITCH_COMMANDS brings more of them, one in a line.
- * Packets keep their offloads (PACKET_VNET_HDR), so that checksums are left as they are. It says "ready"
- * and runs until it is killed.
+ * A switch in user space, for kernels without netem: switch MB_PER_S DELAY_US PORT... [-- LINK...]. It forwards frames
+ * between the interfaces PORT, each direction of each pair at the same rate and delay. LINK is "A,B,rate,MB_PER_S" or
+ * "A,B,loss,PERCENT": ports by number from 1, B may be "*" for all; with ">" before it only from A to B. The pipe
+ * SWITCH_COMMANDS accepts further ones, one per line. Packets keep their offloads (PACKET_VNET_HDR), so checksums are
+ * not changed. It prints "ready" and runs until it is killed.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -26,9 +25,9 @@
 
 #define PORTS_MAX 16
 #define FRAME_MAX 70000
-#define QUEUE_MAX 65536 /* frames on one way: more than any sender has in flight */
+#define QUEUE_MAX 65536 /* frames in one direction: more than any sender has in flight */
 #define BURST     64    /* frames of a port at a time */
-#define BUCKET    4096  /* bytes that pass at once, as through a shaper: ping-pong has no rate */
+#define BUCKET    4096  /* bytes that pass at once, as in a shaper: ping-pong is not limited by the rate */
 #define HEADER    sizeof(struct virtio_net_hdr)
 
 struct frame {
@@ -40,7 +39,7 @@ struct frame {
 
 struct way {
 	double bytes_per_ns, loss;
-	uint64_t free_ns; /* when its last frame is through */
+	uint64_t free_ns; /* when its last frame has passed */
 	struct frame *first, **last;
 	size_t queued;
 };
@@ -102,7 +101,7 @@ static void send_on(struct way *w, const char *data, size_t bytes)
 	w->queued++;
 }
 
-/* To the port that has sent from this address before, or to all. */
+/* To the port from which this address has sent before, or to all. */
 static void take_in(int from, const char *data, size_t bytes)
 {
 	const unsigned char *to_mac = (const unsigned char *)data + HEADER;
@@ -130,7 +129,7 @@ static void read_port(int from)
 	}
 }
 
-/* What is due leaves; when the next is due. */
+/* Forwards the frames that are due; returns when the next one is due. */
 static uint64_t forward(void)
 {
 	uint64_t now = now_ns(), next = now + 1000000000;

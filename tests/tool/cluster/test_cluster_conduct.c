@@ -22,7 +22,7 @@
 
 struct peer {
 	int fd;
-	enum order_op last; /* it leaves when it has answered this */
+	enum order_op last; /* it exits after its answer to this */
 	pthread_t thread;
 };
 
@@ -48,7 +48,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* Two workers, which leave after these orders; the second waits at `port`. Returns the document. */
+/* Runs two workers, which exit after these orders; the second listens on `port`. Returns the document. */
 static json_t *run(enum order_op client, enum order_op server, int port)
 {
 	static const struct conduct_options options = { .measure = { .streams = 1, .bytes = 1 } };
@@ -77,7 +77,7 @@ static const char *error_of(const json_t *doc, size_t host)
 	return member_text(json_array_get(json_object_get(doc, "hosts"), host), "error");
 }
 
-/* A worker that leaves when its last measurement is done is no error. */
+/* A worker that exits after its last measurement is no error. */
 static void test_end(void **state)
 {
 	json_t *doc = run(ORDER_PAIR, ORDER_SERVE, 4747);
@@ -100,7 +100,7 @@ static void test_early_end(void **state)
 	json_decref(doc);
 }
 
-/* Who joins without a port takes no part, and does not bring others to leave. */
+/* A host that joins without a port is not measured, and does not make others exit. */
 static void test_no_port(void **state)
 {
 	json_t *doc = run(ORDER_BYE, ORDER_BYE, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a worker makes of the statistics files on its host: figures of a path, since the last time. */
+/* The facts that a worker derives from the statistics files on its host: figures of a path since the last call. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ static int make_dir(void **state)
 	snprintf(file, sizeof(file), "%s/" ANYNET_STATS_PREFIX "100.00000001", dir);
 	fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	assert_true(fd >= 0);
-	return fcntl(fd, F_OFD_SETLK, &lock); /* its process lives */
+	return fcntl(fd, F_OFD_SETLK, &lock); /* marks its process as alive */
 }
 
 static int remove_dir(void **state)
@@ -40,7 +40,7 @@ static int remove_dir(void **state)
 	return rmdir(dir);
 }
 
-/* Two connections on one path: what they have acknowledged, and for how long data was in flight. */
+/* Two connections on one path: the bytes acknowledged, and the time in which data was in flight. */
 static void plant(uint64_t acked, uint64_t busy_us, uint32_t rtt_us)
 {
 	planted_fill(100, 200, 2);
@@ -82,12 +82,12 @@ static void test_a_path_has_the_sums_of_its_connections(void **state)
 	assert_int_equal(of_path(facts, "busy_us"), 2 * 40000);
 	assert_int_equal(of_path(facts, "rtt_us"), 81);
 	json_decref(facts);
-	facts = live_facts(dir); /* nothing since */
+	facts = live_facts(dir); /* no change since then */
 	assert_int_equal(of_path(facts, "acked"), 0);
 	assert_int_equal(of_path(facts, "busy_us"), 0);
 	assert_int_equal(of_path(facts, "rtt_us"), 0);
 	json_decref(facts);
-	plant(500, 100, 80); /* counters that go back are another connection's */
+	plant(500, 100, 80); /* counters that decrease belong to another connection */
 	facts = live_facts(dir);
 	assert_int_equal(of_path(facts, "acked"), 0);
 	json_decref(facts);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whose fault it is: made-up runs, spoilt in one way each, and the findings in order, as "kind:hosts". */
+/* Findings on artificial runs with one fault each, in order, as "kind:hosts". */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +33,7 @@ static char *summary(const json_t *findings)
 	return text;
 }
 
-/* Judges and releases the run; `says` is in one of the findings. */
+/* Judges and releases the run; one of the findings contains `says`. */
 static void expect_against(json_t *run, json_t *before, int status, const char *what,
 			   const char *says)
 {
@@ -97,12 +97,12 @@ static void test_one_pair(void **state)
 	run = made_up_run(8);
 	spoil(run, 3, 4, "tcp",
 	      "[{'to': 'client', 'state': 'ok', 'segments': 100, 'retransmits': 2}]");
-	set_rates(run, 3, 4, 1, 1); /* which follows */
+	set_rates(run, 3, 4, 1, 1); /* a consequence of the loss */
 	expect(run, 1, "loss:n3,n4", "2.00 % of the inbound packets");
 	run = made_up_run(8);
 	spoil(run, 3, 4, "plugin", "[{'transport': 'tcp', 'error': 'it broke'}]");
 	expect(run, 2, "broken:n3,n4", "it broke");
-	/* One direction is fast: no pair is slow. */
+	/* One direction is faster than usual: no pair is slow. */
 	run = made_up_run(8);
 	set_rates(run, 3, 4, 4000, 1000);
 	spoil(run, 3, 4, "plugin",
@@ -119,13 +119,13 @@ static void test_one_host(void **state)
 	for (size_t i = 1; i < 8; i++)
 		set_rates(run, 0, i, 100, 1000);
 	expect(run, 1, "slow:n0", "n0: slow with 7 of 7 hosts, such as: n0 to n1 0.100 GB/s");
-	/* Most of its pairs are enough, and what is left over is told as well. */
+	/* A fault of most of its pairs is the host's, and other faults are reported as well. */
 	run = made_up_run(8);
 	for (size_t i = 0; i < 5; i++)
 		spoil(run, i, 6, "failure", "{}");
 	spoil(run, 0, 1, "failure", "{}");
 	expect(run, 2, "broken:n6 broken:n0,n1", "n6: broken with 5 of 7 hosts");
-	/* Two such hosts, and the pair between them is nobody's third finding. */
+	/* Two faulty hosts: the pair between them is not a third finding. */
 	run = made_up_run(8);
 	for (size_t i = 0; i < 6; i++) {
 		spoil(run, i, 6, "failure", "{}");
@@ -133,7 +133,7 @@ static void test_one_host(void **state)
 	}
 	spoil(run, 7, 6, "failure", "{}");
 	expect(run, 2, "broken:n6 broken:n7", "n7: broken with 6 of 6 hosts");
-	/* Of three hosts, too. */
+	/* The same with three hosts. */
 	run = made_up_run(3);
 	spoil(run, 0, 2, "clock", "{'offset_ns': 90000000000, 'error_ns': 10}");
 	spoil(run, 1, 2, "clock", "{'offset_ns': 90000000000, 'error_ns': 10}");
@@ -194,7 +194,7 @@ static void test_hosts(void **state)
 	json_object_set_new(json_array_get(json_object_get(made_up_facts(run, 3), "devices"), 0),
 			    "speed_mbps", json_integer(1000));
 	expect(run, 1, "device:n3", "1 x TCP 1000 Mb/s on n3; 1 x TCP 10000 Mb/s on n0, n1, n2");
-	/* Many names are cut short. */
+	/* A long list of names is shortened. */
 	run = made_up_run(12);
 	json_object_set_new(made_up_facts(run, 0), "kernel", json_string("5"));
 	expect(run, 0, "version:n0", "6 on n1, n2, n3, n4, n5, n6 and 5 more");
@@ -276,7 +276,7 @@ static void test_before(void **state)
 	for (size_t i = 1; i < 4; i++)
 		json_object_set_new(made_up_link(before, 0, i), "us_least", json_real(40));
 	expect_against(run, before, 1, "later:n0 baseline:n4", "n4: was in the earlier run");
-	/* What was not measured then, or is not now, is no worse. */
+	/* A measurement that is missing in one of the runs is not slower. */
 	run = made_up_run(4);
 	before = made_up_run(4);
 	set_rates(before, 0, 1, 0, 0);
@@ -310,7 +310,7 @@ static void test_unclear(void **state)
 	expect_unclear(json_object(), "[]");
 }
 
-/* The best of two measurements counts, and what broke in the second. */
+/* The better of two measurements counts, but a failure of the second one counts, too. */
 static void test_again(void **state)
 {
 	json_t *run = made_up_run(2), *link = made_up_link(run, 0, 1), *again;
@@ -333,7 +333,7 @@ static void test_again(void **state)
 	json_decref(run);
 }
 
-/* Files and other hosts may say anything. */
+/* Files and other hosts may contain anything. */
 static void test_nonsense(void **state)
 {
 	static const char *const values[] = {
@@ -369,7 +369,7 @@ static size_t kept(const json_t *link, const char *list)
 	return json_array_size(json_object_get(json_object_get(link, "measured"), list));
 }
 
-/* A worker that tells of more than there can be fills neither memory nor the report. */
+/* A worker that reports more than can exist fills neither memory nor the report. */
 static void test_too_much(void **state)
 {
 	json_t *many = json_array(), *link, *findings;

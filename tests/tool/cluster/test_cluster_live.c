@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is to blame while a job runs: what three hosts tell, look after look, and what is made of it. */
+/* Findings while a job runs: the facts of three hosts, look after look, and the verdict on them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,11 +22,11 @@
 #define ACKED           1400000 /* bytes */
 #define LOOKS_OF_BREAKS 4
 
-/* What is wrong, if anything; numbers of hosts from 1, 0 = none. */
+/* The faults; numbers of hosts from 1, 0 = none. */
 struct plan {
 	int silent, starved, mute, waited; /* a host */
 	int gone[2], lossy[2], slow[2], third[2], crowded[2], brief[2], idle[2], unused[2], broke[2], failed[2],
-		device;  /* between two; a host whose narrow network is gone */
+		device;  /* device: the host whose narrow network is gone; the others: a pair of hosts */
 	int loss;        /* packets of every path */
 	bool unused_all; /* no path carries data */
 };
@@ -49,10 +49,10 @@ static struct traffic traffic(const struct plan *p, int a, int b, bool narrow)
 		return (struct traffic){ 0 };
 	if (narrow && is_pair(p->slow, a, b))
 		return (struct traffic){ PACKETS, ACKED, 900000, 900 };
-	/* A third of the others' rate, and in every other look no queue: the plugin gives it little. */
+	/* A third of the others' rate, and in every second look no queue: the plugin sends little on it. */
 	if (narrow && is_pair(p->third, a, b))
 		return (struct traffic){ PACKETS, ACKED / 3, 100000, looks_done % 2 ? 110 : 200 };
-	/* Behind the packets of a slower path. */
+	/* Delayed by the packets of a slower path. */
 	if (!narrow && is_pair(p->crowded, a, b))
 		return (struct traffic){ PACKETS, ACKED, 250000, 900 };
 	if (narrow && is_pair(p->brief, a, b))
@@ -113,7 +113,7 @@ static json_t *facts(const struct plan *p, int a)
 			 waits, "paths", paths);
 }
 
-/* So many looks; what the last says, as "id:hosts". */
+/* Judges this many looks; returns the findings of the last one, as "id:hosts". */
 static const char *judged(struct live *live, const struct plan *p, int looks)
 {
 	static char text[600];
@@ -154,7 +154,7 @@ static void test_each_fault_has_one_name(void **state)
 		{ { 0 }, "" },
 		{ { .silent = 2 }, "rank-stopped:h2" },
 		{ { .starved = 3 }, "host-busy:h3" },
-		/* Silent because it gets no processor: it is not stopped. */
+		/* Silent because it gets no processor time: it is not stopped. */
 		{ { .silent = 3, .starved = 3 }, "host-busy:h3" },
 		{ { .mute = 1 }, "host-silent:h1" },
 		{ { .waited = 2 }, "rank-waited-for:h2" },
@@ -162,17 +162,17 @@ static void test_each_fault_has_one_name(void **state)
 		{ { .lossy = { 2, 3 } }, "path-loss:h2,h3" },
 		{ { .slow = { 1, 2 } }, "path-slow:h1,h2" },
 		{ { .third = { 1, 2 } }, "path-slow:h1,h2" },
-		/* Who shares a host with a slower one may be slow for that reason. */
+		/* A path that shares a host with a slower one may be slow because of that. */
 		{ { .third = { 1, 2 }, .crowded = { 2, 3 } }, "path-slow:h1,h2" },
 		{ { .slow = { 1, 2 }, .crowded = { 1, 3 } }, "path-slow:h1,h2" },
-		/* A low rate without a queue is the program's. */
+		/* A low rate without a queue is caused by the program. */
 		{ { .idle = { 1, 2 } }, "" },
-		/* What all lose is usual. */
+		/* Loss on all paths is normal for this network. */
 		{ { .loss = 30 }, "" },
 		{ { .loss = 20, .lossy = { 2, 3 } }, "path-loss:h2,h3" },
-		/* All of a host's paths by one network are that network's trouble, told once. */
+		/* If all paths of a host in one network are down, the host is reported once. */
 		{ { .device = 2 }, "path-down:h2" },
-		/* Its paths are the consequence. */
+		/* The slow paths are a consequence. */
 		{ { .silent = 2, .slow = { 2, 3 }, .waited = 2 }, "rank-stopped:h2" },
 		{ { .lossy = { 1, 2 }, .slow = { 1, 2 } }, "path-loss:h1,h2" },
 		{ { .starved = 3, .slow = { 2, 3 } }, "host-busy:h3" },
@@ -184,7 +184,7 @@ static void test_each_fault_has_one_name(void **state)
 
 		assert_string_equal(judged(live, &(struct plan){ 0 }, 10), "");
 		assert_string_equal(judged(live, &cases[i].plan, 10), cases[i].said);
-		/* And it is over when it is over. */
+		/* The finding ends with the fault. */
 		assert_string_equal(judged(live, &(struct plan){ 0 }, 10), "");
 		live_free(live);
 	}
@@ -212,7 +212,8 @@ static void test_a_moment_is_no_fault(void **state)
 	live_free(live);
 }
 
-/* The plugin moves data away from a bad path at once: little evidence is enough, and it is kept while there is no more. */
+/* The plugin moves data away from a bad path at once: little evidence is enough, and it is kept while there is no new
+ * one. */
 static void test_a_path_that_is_left_is_named(void **state)
 {
 	struct live *live = live_new();
@@ -223,7 +224,7 @@ static void test_a_path_that_is_left_is_named(void **state)
 	assert_string_equal(judged(live, &(struct plan){ .unused = { 1, 2 } }, 8),
 			    "path-slow:h1,h2");
 	assert_string_equal(judged(live, &(struct plan){ 0 }, 4), "");
-	/* A connection breaks again and again, and the others that stand carry nothing. */
+	/* A connection breaks again and again, and the remaining ones carry no data. */
 	assert_string_equal(judged(live, &(struct plan){ .broke = { 2, 3 }, .unused = { 2, 3 } },
 				   LOOKS_OF_BREAKS),
 			    "path-down:h2,h3");
@@ -246,15 +247,15 @@ static void test_a_path_that_is_left_at_once_is_named(void **state)
 	assert_string_equal(judged(live, &slow, 1), "");
 	assert_string_equal(judged(live, &unused, 1), "path-slow:h1,h2");
 	assert_string_equal(judged(live, &well, 4), "");
-	/* A path that was well is not slow because it is not used. */
+	/* A healthy path is not slow because it is not used. */
 	assert_string_equal(judged(live, &unused, 8), "");
-	/* The plugin gives up its connections within one look. */
+	/* The plugin abandons its connections within one look. */
 	assert_string_equal(judged(live, &fails, 1), "");
 	assert_string_equal(judged(live, &unused, 2), "path-down:h1,h2");
 	live_free(live);
 }
 
-/* Another host's word may be anything. */
+/* Input from another host may be anything. */
 static void test_nonsense_does_no_harm(void **state)
 {
 	static const char *const words[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Orders and joins, as the other end may have made them; names; a login that talks. */
+/* Orders and joins, which the peer may have forged; names; text that a login prints. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 #include "tools/hosts/join.h"
 #include "tools/pair/wire.h"
 
-#define LONG 20000 /* ms, for what must come */
+#define LONG 20000 /* ms, for what must arrive */
 
 static int parse(const char *text, struct order *o)
 {
@@ -118,7 +118,7 @@ static void test_names(void **state)
 	assert_false(host_name_is_good("a\nb"));
 }
 
-/* What a worker and the login before it write, and what it is taken for. */
+/* Sends the output of a worker and of the login before it, and returns the result of the greeting. */
 static int greet_bytes(const char *bytes, size_t count, uint32_t *version)
 {
 	int fds[2], ret;

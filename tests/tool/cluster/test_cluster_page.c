@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes the page of a run whose hosts tell markup and control characters wherever they can:
- * test_cluster_page FILE. cluster.sh looks at it; that all of it is told is checked here.
+ * Writes the page of a run whose hosts send markup and control characters in all texts: test_cluster_page FILE.
+ * cluster.sh checks the page; this program checks that it contains all of them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static json_t *spoilt(void)
 	json_object_set_new(made_up_host(run, 0), "error", json_string(evil));
 	json_object_set_new(run, "when", json_string(evil));
 	json_object_set_new(made_up_link(run, 1, 2), "path", json_string(evil));
-	/* One that is late, so that the heat maps have something to show. */
+	/* One pair with a high latency, so that the heat maps have a second colour. */
 	json_object_set_new(made_up_link(run, 2, 3), "us", json_real(900));
 	json_object_set_new(made_up_link(run, 2, 3), "us_least", json_real(900));
 	json_object_set_new(measured, "failure",
@@ -39,7 +39,7 @@ static json_t *spoilt(void)
 	return run;
 }
 
-/* Markup out, and in its place what a page has for it. */
+/* Whether the page contains the text in its escaped form. */
 static int tells(const char *page, const char *what)
 {
 	char *text = NULL;
@@ -86,7 +86,7 @@ int main(int argc, char **argv)
 	json_array_foreach(json_object_get(run, "findings"), i, finding) bad |=
 		!tells(page, member_text(finding, "finding"));
 	bad |= i < 6;
-	/* They stand below the verdict here, and above it in a terminal. */
+	/* The findings stand below the verdict here, and above it in a terminal. */
 	bad |= !strstr(page, "fail or hang; see the findings");
 	free(page);
 	json_decref(run);

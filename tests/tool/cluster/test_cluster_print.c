@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report in a terminal: figures of other hosts may be of any size. */
+/* The report in a terminal: figures of other hosts may have any size. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 #include "tools/cluster/judge.h"
 #include "tools/cluster/print.h"
 
-#define HOSTS 20 /* as many as have a matrix */
+#define HOSTS 20 /* the maximum for a matrix */
 
 static char *print_on(json_t *run, const struct terminal *terminal)
 {
@@ -46,7 +46,7 @@ static void test_matrix(void **state)
 	free(text);
 }
 
-/* Who goes by which path is only told host by host when not all go by the same. */
+/* Paths are listed per host only if they differ. */
 static void test_paths(void **state)
 {
 	json_t *run = made_up_run(3);
@@ -63,7 +63,7 @@ static void test_paths(void **state)
 	free(text);
 }
 
-/* No line is wider than the terminal, and every column is there. */
+/* No line is wider than the terminal, and no column is missing. */
 static void test_narrow(void **state)
 {
 	json_t *run = made_up_run(HOSTS);

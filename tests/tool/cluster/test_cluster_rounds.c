@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rounds: every pair once, no host twice in a round, and nobody only asks. */
+/* Rounds: every pair once, no host twice in a round, and the client's part alternates. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the corpus. */
+/* Parser of the corpus. */
 #include "corpus.h"
 
 #include <stdint.h>
@@ -56,7 +56,7 @@ static bool add_line(struct corpus_case *c, const char *line, bool is_cause)
 	return true;
 }
 
-/* One line of a file; NULL = in its form. */
+/* Parses one line of a file. NULL = valid, otherwise the error. */
 static const char *take_line(struct corpus *corpus, const char *line)
 {
 	struct corpus_case *c = corpus->count ? &corpus->cases[corpus->count - 1] : NULL;

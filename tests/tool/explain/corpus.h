@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The corpus: excerpts of logs with what is to be found in each (corpus/README.md has the form). */
+/* The corpus: excerpts of logs with the expected findings (format: corpus/README.md). */
 #ifndef TESTS_EXPLAIN_CORPUS_H
 #define TESTS_EXPLAIN_CORPUS_H
 
@@ -10,13 +10,13 @@
 
 struct corpus_case {
 	char *name, *from;
-	char *says; /* NULL, or a regular expression that the first finding's text has to match */
+	char *says; /* NULL, or a regular expression that the first finding's text must match */
 	char *says_not; /* NULL, or one that it must not match */
 	bool healthy;
 	char *text;
 	size_t bytes;
 	bool causes[CORPUS_LINES +
-		    1]; /* by line, from 1: the first finding is to quote one of them */
+		    1]; /* by line, from 1: the first finding must quote one of these */
 	int line_count;
 };
 
@@ -25,12 +25,12 @@ struct corpus {
 	size_t count;
 };
 
-/* Ends the process with a message if a file is not in its form. The caller frees. */
+/* Exits with a message if a file is invalid. The caller frees the result. */
 struct corpus *corpus_read(char *const *files, int file_count);
 
 void corpus_free(struct corpus *corpus);
 
-/* Half of the cases, by their names: rules are written for these; the others are only a score. */
+/* Half of the cases, selected by their names: rules are written for these; the others only give a score. */
 bool corpus_is_working(const struct corpus_case *c);
 
 #endif

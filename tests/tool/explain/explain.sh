@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What `anynet explain` promises on the command line: explain.sh CASE BUILD_DIR.
+# `anynet explain` on the command line: explain.sh CASE BUILD_DIR.
 set -uo pipefail
 # shellcheck source=tests/said.sh
 . "$(dirname "$0")/../../said.sh"
@@ -32,7 +32,7 @@ verdicts)
 	expect 2 "(stdin):3" "$tool" explain <"$out/error"
 	expect 2 "(stdin):3" "$tool" explain - <"$out/error"
 	expect 0 "cuda-out-of-memory (error, 10)" "$tool" explain --list
-	# No terminal, no colours; and no line that is wider than it should be.
+	# Not a terminal: no colours, and no line is wider than the default.
 	"$tool" explain "$out/error" | grep $'\033' >/dev/null && fail "colours in a pipe"
 	"$tool" explain "$out/error" | grep -E '^ +(why|fix) ' | grep -E '.{101}' >/dev/null && fail "wide"
 	;;
@@ -61,7 +61,7 @@ rules)
 	expect 2 "why    /data/x was unmounted." "$tool" explain --rules "$out/mine" "$out/log"
 	[ "$(grep -m1 '^ERROR' "$out/said")" = "ERROR  the storage is gone  [my-storage]" ] ||
 		fail "its own rule is not the first cause"
-	# A rule for ranks, without the number of them.
+	# A rule that finds the rank of a process, but not the number of ranks.
 	cat >>"$out/mine" <<-'END'
 		[my-rank]
 		kind     who
@@ -80,13 +80,13 @@ refused)
 	expect 3 "unrecognized option" "$tool" explain --nosuch
 	printf '%s\n' "$oom" | gzip >"$out/log.gz"
 	expect 3 "zcat" "$tool" explain "$out/log.gz"
-	# What a log holds is shown, not done.
+	# The text of a log is printed, and neither executed nor used as a format.
 	printf '%s\n' 'NCCL WARN $(touch '"$out"'/done) `touch '"$out"'/done` %s%n' >"$out/log"
 	expect 1 '%s%n' "$tool" explain "$out/log"
 	[ ! -e "$out/done" ] || fail "a log was executed"
 	;;
 stream)
-	# A large log by a pipe, in bounded memory. Sanitizers need more than the bound by themselves.
+	# A large log through a pipe, in bounded memory. Sanitizers need more memory than the bound.
 	megabytes=300
 	if grep -qaE '__(asan|tsan)_init' "$tool"; then
 		megabytes=30

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reports for tests. */
+/* See reading.h. */
 #include "reading.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The score of `anynet explain` on the corpus, whose files are the arguments. Prints what is missed of the
- * working half; of the other half only the figures, so that rules are not written for it.
+ * The score of `anynet explain` on the corpus, whose files are the arguments. For the working half it prints each wrong
+ * case; for the other half only the figures, so that rules are not written for it.
  */
 #include <regex.h>
 #include <stdio.h>
@@ -12,16 +12,16 @@
 #include "reading.h"
 #include "support/check.h"
 
-/* In percent of the cases; false alarms have none. */
+/* In percent of the cases; there may be no false alarm. */
 #define FLOOR_RIGHT   90
 #define CEILING_WRONG 2
-#define CASES_LEAST   130 /* of a half: a file that is not read is no good result */
+#define CASES_LEAST   130 /* minimum of each half: fails if files were not read */
 
 enum outcome {
 	RIGHT,
-	WRONG,  /* and said to be certain */
-	LIKELY, /* wrong, and said to be likely */
-	HEDGED, /* wrong, and said to be a consequence only */
+	WRONG,  /* reported as certain */
+	LIKELY, /* wrong, reported as likely */
+	HEDGED, /* wrong, reported only as a consequence */
 	SILENT,
 	FALSE_ALARM,
 	OUTCOMES,

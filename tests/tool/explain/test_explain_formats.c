@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * anynet's own warnings: every format of anynet_warn in its source is one of a rule, every format of a
- * rule is in the source, and has a sample that could have come out of it. Arguments: source
- * directories.
+ * anynet's own warnings: every format of anynet_warn in the source has a rule, and every format of a rule is in the
+ * source and has a sample that it can produce. Arguments: source directories.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +23,7 @@
 static char *formats[FORMATS_MAX];
 static int format_count;
 
-/* The string literals from `p` on, in one piece; NULL = there are none. */
+/* The adjacent string literals from `p` on, concatenated; NULL = none. */
 static char *literals(const char *p)
 {
 	char text[1024];
@@ -86,7 +85,7 @@ static int take_file(const char *path, const struct stat *st, int type, struct F
 	return 0;
 }
 
-/* Whether `text` ends in something that `format` makes: conversions stand for anything. */
+/* Whether `text` ends in output that `format` can produce: a conversion matches anything. */
 static bool could_be(const char *format, const char *text, bool anywhere)
 {
 	size_t plain = strcspn(format, "%");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What went wrong first: causes and consequences by layer, order and process. */
+/* The first cause: causes and consequences by layer, order and process. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ static void check_first(const char *text, const char *id, enum confidence confid
 	report_free(report);
 }
 
-/* A failure of the program comes before errors of the network that are behind it, and not before others. */
+/* An error of the program takes precedence over later network errors, but not over earlier ones. */
 static void program(void **state)
 {
 	(void)state;
@@ -53,7 +53,7 @@ static void program(void **state)
 		    CONFIDENCE_LIKELY);
 }
 
-/* Source of a traceback and messages about handled errors are no failure. */
+/* The source lines of a traceback, and messages about handled errors, are no failure. */
 static void no_program(void **state)
 {
 	static const char *const lines[] = {
@@ -74,7 +74,7 @@ static void no_program(void **state)
 	}
 }
 
-/* What no rule knows is a warning alone, and where something has failed the error above what follows. */
+/* A message without a rule is only a warning; with an error in the log, it is ranked before consequences. */
 static void unknown(void **state)
 {
 	struct report *report = read_text(STRANGE);
@@ -107,7 +107,7 @@ static void only_consequences(void **state)
 		    "peer-closed", CONFIDENCE_CONSEQUENCE);
 }
 
-/* The line behind "Last error:", wherever a block ends; it may have a rule of its own. */
+/* The line after "Last error:", wherever a block of input ends; it may match another rule. */
 static void last_error(void **state)
 {
 	static const char own[] = "[rank3]: Last error:\n[rank3]: something new failed : 7\n";
@@ -170,7 +170,7 @@ static void behind(void **state)
 		    CONFIDENCE_LIKELY);
 }
 
-/* Runs of blanks are one. */
+/* Repeated blanks match a single one. */
 static void blanks(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rule files: what is refused and how it is said; patterns; and a user's rules before the built-in ones. */
+/* Rule files: errors and their messages; patterns; and the precedence of a user's rules over the built-in ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -97,7 +97,7 @@ static void patterns(void **state)
 	pattern_free(p);
 }
 
-/* A pattern that backtracks without end does not match, and ends. */
+/* A pattern with endless backtracking does not match, and terminates. */
 static void bounded(void **state)
 {
 	char why[256], line[4000];

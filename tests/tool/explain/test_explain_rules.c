@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The built-in rules: every sample, read as a log of one line, leads to its rule and to no other. */
+/* The built-in rules: every sample, as a log of one line, matches its rule and no other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@ static const struct rule *find_rule(const char *id)
 	return NULL;
 }
 
-/* One line is not enough for a finding. */
+/* Such a rule needs further lines for a finding. */
 static bool is_additional(const struct rule *rule)
 {
 	return rule_is_additional(rule) || rule->kind == RULE_NEXT;
@@ -48,7 +48,7 @@ static void check_sample(const struct rule *rule, const char *sample)
 	assert_int_equal(found->count, 1);
 	assert_int_equal(found->first.line, 1);
 	assert_string_equal(found->message, sample);
-	/* What follows from nothing is an error by itself. */
+	/* A consequence without a cause is an error. */
 	if (rule->kind == RULE_ERROR || rule->kind == RULE_FOLLOWS || rule->kind == RULE_PROGRAM) {
 		assert_int_equal(report_status(report), 2);
 		assert_ptr_equal(report->errors[0], found);
@@ -76,7 +76,7 @@ static void samples(void **state)
 	}
 }
 
-/* The filter leaves nothing out: every sample has the rule it has without it, anywhere in a line. */
+/* The filter drops no match: with it every sample matches the same rule as without it, anywhere in a line. */
 static void filter_finds_all(void **state)
 {
 	struct rules *rules = reading_rules();
@@ -100,7 +100,7 @@ static void filter_finds_all(void **state)
 	}
 }
 
-/* What every run says with NCCL_DEBUG=INFO, and what programs print, is no finding. */
+/* Normal output of NCCL_DEBUG=INFO and of programs causes no finding. */
 static void clean_logs(void **state)
 {
 	static const char *const lines[] = {
@@ -138,7 +138,7 @@ static void clean_logs(void **state)
 	report_free(report);
 }
 
-/* What people have reported, as they quote it, and the first cause that they are told. */
+/* Logs from public reports, as quoted there, and the expected first cause. */
 static void complaints(void **state)
 {
 	static const struct {
@@ -171,17 +171,17 @@ static void complaints(void **state)
 		  "b:2:2 [0] NCCL INFO NET/Plugin: No plugin found (libnccl-net.so)\n"
 		  "[Rank 0] Watchdog caught collective operation timeout: x\n",
 		  "plugin-differs" },
-		/* A cause that is read after what it led to */
+		/* The cause is read after its consequence */
 		{ "[Rank 0] Watchdog caught collective operation timeout: x\n"
 		  "a:1:1 [0] NCCL WARN Connection closed by remote peer b<1>\n"
 		  "[rank3]: torch.OutOfMemoryError: CUDA out of memory.\n"
 		  "srun: error: node2: task 3: Exited with exit code 1\n",
 		  "cuda-out-of-memory" },
-		/* A flushed request is not what went wrong. */
+		/* A flushed request is a consequence */
 		{ "NCCL WARN NET/IB : Got completion from peer b<1> with status=5 opcode=0 len=0\n"
 		  "NCCL WARN NET/IB : Got completion from peer b<1> with status=12 opcode=0 len=0\n",
 		  "ib-retry-exceeded" },
-		/* Nor is the end of NCCL's fail-over. */
+		/* So is the end of NCCL's fail-over */
 		{ "NCCL WARN NET/IB: The error is fatal (No functional devices left). Cannot continue.\n"
 		  "NCCL WARN NET/IB : Got completion from peer b<1> with status=12 opcode=0 len=0\n",
 		  "ib-retry-exceeded" },
@@ -201,7 +201,7 @@ static void complaints(void **state)
 	}
 }
 
-/* Is the number in the text, and not as a part of another one? */
+/* Whether the text contains the number, not as part of a longer one. */
 static bool names(const char *text, const char *number)
 {
 	size_t bytes = strlen(number);
@@ -214,8 +214,8 @@ static bool names(const char *text, const char *number)
 	return false;
 }
 
-/* The threads in which people have told of their troubles: each has a rule, which names it. What left
- * nothing in a log (NVIDIA/nccl PRs 2318, 2394, 2395) is not among them. */
+/* Public issues and threads: each has a rule that names it. Those without a message in a log (NVIDIA/nccl PRs 2318,
+ * 2394, 2395) are not listed. */
 static void threads(void **state)
 {
 	static const struct {

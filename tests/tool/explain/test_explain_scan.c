@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Logs as they are: interleaved ranks, lines that are cut, long, torn or hostile. */
+/* Real logs: interleaved ranks, lines that are truncated, long, torn or hostile. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,7 +39,7 @@ static void ranks_interleaved(void **state)
 		"node1:10:11 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 4 cudaDev 0\n"
 		"node2:20:21 [1] NCCL INFO ncclCommInitRank comm 0x2 rank 3 nranks 4 cudaDev 1\n"
 		"node2:20:22 [0] NCCL INFO ncclCommInitRank comm 0x2 rank 2 nranks 4 cudaDev 0\n"
-		/* A smaller communicator does not change who they are. */
+		/* A smaller communicator does not change the ranks of processes. */
 		"node2:20:22 [0] NCCL INFO ncclCommInitRank comm 0x9 rank 0 nranks 2 cudaDev 0\n"
 		"[rank1]:[E305 10:00:02.0 ProcessGroupNCCL.cpp:629] [Rank 1] Watchdog caught "
 		"collective operation timeout: WorkNCCL(SeqNum=3, OpType=ALLREDUCE, NumelIn=1, "
@@ -103,7 +103,7 @@ static void prefixes(void **state)
 	}
 }
 
-/* By the times of the lines where there are several files, whichever is read first. */
+/* With several files, ordered by the times in the lines, whichever file is read first. */
 static void first_of_two_files(void **state)
 {
 	const char *late =
@@ -160,7 +160,7 @@ static void follows_alone(void **state)
 	report_free(report);
 }
 
-/* Under the first cause that came before it; the first one of all if there is none. */
+/* A consequence is listed below the first cause before it; without one, below the first cause of all. */
 static void follows_its_cause(void **state)
 {
 	struct report *report = read_text(
@@ -182,7 +182,7 @@ static void follows_its_cause(void **state)
 	report_free(report);
 }
 
-/* --- lines that are not as they should be --- */
+/* --- malformed lines --- */
 
 static void progress_bars(void **state)
 {
@@ -202,7 +202,7 @@ static void progress_bars(void **state)
 	report_free(report);
 }
 
-/* Wherever a block ends, what is found is the same. */
+/* The findings do not depend on where a block of input ends. */
 static void any_block_size(void **state)
 {
 	static const char text[] =
@@ -250,7 +250,7 @@ static void long_lines(void **state)
 	free(text);
 }
 
-/* Nothing that a terminal obeys, and no invalid UTF-8, gets into the report. */
+/* The report contains no control characters of a terminal, and no invalid UTF-8. */
 static void hostile_bytes(void **state)
 {
 	static const char text[] =
@@ -285,11 +285,11 @@ static void cleaned(void **state)
 		{ "gr\xc3\xbc\xc3\x9f \xe2\x9c\x93 \xf0\x9f\x9a\x80",
 		  "gr\xc3\xbc\xc3\x9f \xe2\x9c\x93 \xf0\x9f\x9a\x80" },
 		{ "\xc2\x9b[2J", "?[2J" },                         /* C1 */
-		{ "\xe2\x80\xae\xe2\x81\xa6\xef\xbb\xbf", "???" }, /* directions, BOM */
+		{ "\xe2\x80\xae\xe2\x81\xa6\xef\xbb\xbf", "???" }, /* direction marks, BOM */
 		{ "\xed\xa0\x80", "???" },                         /* a surrogate */
-		{ "\xc0\xaf\xe0\x80\xaf", "?????" },               /* longer than need be */
-		{ "\xf4\x90\x80\x80", "????" },                    /* beyond the last */
-		{ "\xe2\x82", "??" },                              /* cut off */
+		{ "\xc0\xaf\xe0\x80\xaf", "?????" },               /* overlong forms */
+		{ "\xf4\x90\x80\x80", "????" },                    /* beyond U+10FFFF */
+		{ "\xe2\x82", "??" },                              /* truncated */
 	};
 	char out[64];
 
@@ -299,7 +299,7 @@ static void cleaned(void **state)
 				 strlen(rows[i].out));
 		assert_string_equal(out, rows[i].out);
 	}
-	/* Cut between characters. */
+	/* Truncated between characters. */
 	assert_int_equal(clean(out, 8,
 			       "abc\xe2\x9c\x93"
 			       "defgh",
@@ -308,7 +308,7 @@ static void cleaned(void **state)
 	assert_string_equal(out, "abc…");
 }
 
-/* More processes than are told apart, and a rule that matches every line. */
+/* More processes than can be distinguished, and a rule that matches every line. */
 static void many_sources(void **state)
 {
 	char *text = malloc(8 << 20), *p = text, who[512];

@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# `anynet pair` and `anynet serve` between two network namespaces: pair.sh CASE BUILD_DIR. Exit 77 =
-# skipped.
+# `anynet pair` and `anynet serve` between two network namespaces: pair.sh CASE BUILD_DIR. Exit 77 = skipped.
 set -uo pipefail
 # shellcheck source=tests/said.sh
 . "$(dirname "$0")/../../said.sh"
@@ -10,12 +9,12 @@ PATH=$PATH:/sbin:/usr/sbin
 case=${1:?} build=${2:?}
 tool=$build/tools/anynet
 out=$(mktemp -d)
-a=anp$$a b=anp$$b m=anp$$m # the client's, the server's, and one in the middle
+a=anp$$a b=anp$$b m=anp$$m # of the client, the server, and the router between them
 server=
 export NCCL_SOCKET_IFNAME=eth
 export ANYNET_TRANSPORT=tcp
 unset NCCL_NET NCCL_DEBUG ANYNET_PORT_RANGE ANYNET_ALLOW
-# Rates are nothing to judge here: they are those of a busy machine.
+# Short tests: rates on a busy machine are not checked.
 serve_json= # or --json
 brief=(--seconds 0 --streams 2)
 rates=(--seconds 0.1 --bytes 64)
@@ -30,7 +29,7 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# The kernel tells of a carrier some time after the other end is up.
+# The kernel reports the carrier some time after the other end is up.
 await_carriers() {
 	for ns in "$@"; do
 		until ip -n "$ns" -br link show eth0 | grep ' UP ' >/dev/null; do
@@ -39,7 +38,7 @@ await_carriers() {
 	done
 }
 
-# Two hosts, eth0 10.78.0.1 and .2, that see each other.
+# Two hosts, eth0 10.78.0.1 and .2, connected directly.
 make_hosts() {
 	[ "$(id -u)" = 0 ] || skip "network namespaces with names need root"
 	ip netns add "$a" 2>"$out/why" && ip netns add "$b" || skip "no network namespaces: $(cat "$out/why")"
@@ -73,7 +72,7 @@ make_routed() {
 	ip netns exec "$m" sysctl -qw net.ipv4.ip_forward=1
 }
 
-# rules NAMESPACE RULE: one nftables rule for what comes in there, or goes through
+# rules NAMESPACE RULE: one nftables rule for incoming or forwarded packets
 rules() {
 	command -v nft >/dev/null || skip "nft (nftables) is missing"
 	ip netns exec "$1" nft -f - 2>"$out/nft" <<-END || skip "nftables does not work here: $(head -1 "$out/nft")"
@@ -89,7 +88,7 @@ rules() {
 # serve [VARIABLE=VALUE...]: a server in the second namespace; its port is in $port
 serve_options=()
 serve() {
-	: >"$out/served" # of an earlier server, whose port is not ours
+	: >"$out/served" # removes the output of an earlier server, which had another port
 	ip netns exec "$b" env "$@" "$tool" serve --port 0 "${serve_options[@]}" $serve_json >"$out/served" 2>&1 &
 	server=$!
 	until port=$(grep -soP 'listening on .*port \K[0-9]+' "$out/served"); do
@@ -98,7 +97,7 @@ serve() {
 	done
 }
 
-# pair STATUS ADDRESS [VARIABLE=VALUE...]: from the first namespace; the status is a pattern
+# pair STATUS ADDRESS [VARIABLE=VALUE...]: runs in the first namespace; the status is a pattern
 pair() {
 	local status=$1 address=$2 got
 	shift 2
@@ -107,7 +106,7 @@ pair() {
 	[[ $got = $status ]] || fail "status $got instead of $status"
 }
 
-# Waits for a line of the server's; ctest's limit ends it if it never comes.
+# Waits for a line of the server; ctest's time limit ends it if the line never appears.
 until_served() {
 	until grep -qE -- "$1" "$out/served"; do
 		kill -0 "$server" 2>/dev/null || fail "the server has ended"
@@ -124,7 +123,7 @@ clean)
 	not_said 'bandwidth test'
 	not_said '^(warning|error)'
 	until_served '10.78.0.1 done'
-	# One after another, and what a loaded machine makes of it is no error.
+	# A second run with rates; warnings due to a loaded machine are permitted.
 	brief+=("${rates[@]}")
 	pair '[01]' 10.78.0.2
 	not_said '^error'
@@ -143,7 +142,7 @@ clean)
 	said '"sndbuf_limited_us": [0-9]'
 	said '"findings": '
 	command -v jq >/dev/null || skip "jq is missing"
-	# Standard error is the bandwidth test's announcement.
+	# The line on standard error announces the bandwidth test.
 	sed '/^bandwidth test/d' "$out/said" | jq -e '
 		(.plugin[0].latency | .min <= .p10 and .p10 <= .median and .median <= .p90 and .p90 <= .p99
 			and .p99 <= .p999 and .p999 <= .max and .count > 0)
@@ -161,7 +160,7 @@ gpus)
 	serve "${gpus[@]}"
 	pair 0 10.78.0.2 "${gpus[@]}"
 	[ "$(grep -c '^ *1 x .*, driver 535.104.05$' "$out/said")" = 2 ] || fail "no GPU of each"
-	# One that does not come up is none.
+	# A GPU library that fails to initialise counts as no GPU.
 	pair 1 10.78.0.2 "${gpus[@]}" FAKE_NVML=18
 	said 'warning: GPUs: 1 x .* on the other host; none on this host'
 	said 'note: NVIDIA.s driver: 535.104.05 on the other host; none on this host'
@@ -171,8 +170,7 @@ gpus)
 		>/dev/null || fail "what the server says is no JSON"
 	;;
 window)
-	# A receiver whose buffers are small is seen to be one. (What that means is verdict.c's to say, by rates, and
-	# test_pair_verdict's to test.)
+	# The figures show a receiver with small buffers. (test_pair_verdict tests the verdict on such figures.)
 	make_hosts
 	command -v jq >/dev/null || skip "jq is missing"
 	ip netns exec "$b" sysctl -qw net.ipv4.tcp_rmem='4096 16384 16384' || skip "no tcp_rmem of a namespace"
@@ -186,7 +184,7 @@ window)
 		and all($large[]; .window_bytes > 16384)' >/dev/null || fail "it does not see the receiver's window"
 	;;
 verbs)
-	# Adapters of the fake libibverbs at both ends, on one wire.
+	# Adapters of the fake libibverbs at both ends, connected.
 	make_hosts
 	mkdir "$out/wire"
 	adapter() {
@@ -201,11 +199,11 @@ verbs)
 	said 'plugin ib +round trip of 8 bytes: min'
 	said 'plugin ib +outbound +2 connections +[0-9.]+ GB/s$'
 	said 'plugin ib +inbound +1 connection '
-	# An adapter that does not hear itself is none.
+	# An adapter that cannot reach itself is not used.
 	pair 1 10.78.0.2 "${verbs[@]}" "FAKE_VERBS=$(adapter 10.78.0.1); vanish fake0:1 any"
 	said 'warning: devices: .* IB .* on the other host; .* TCP .* on this host'
 	not_said 'plugin ib'
-	# Packets that do not reach the other one are noticed; TCP works.
+	# Lost packets between the adapters are reported; TCP works.
 	pair 1 10.78.0.2 "${verbs[@]}" "FAKE_VERBS=$(adapter 10.78.0.1); vanish fake0:1 10.78.0.2"
 	said 'warning: InfiniBand or RoCE does not work between them: .*packets of [0-9]* bytes do not get through'
 	said 'plugin tcp +outbound +2 connections'
@@ -221,7 +219,7 @@ filtered)
 	said 'a firewall that drops'
 	;;
 back)
-	# The way back alone is closed: nothing but the server's word tells of it.
+	# Only the inbound direction is blocked: the client knows this from the server alone.
 	make_hosts
 	rules "$a" 'tcp flags & (syn | ack) == syn drop'
 	serve
@@ -238,7 +236,7 @@ refused)
 	said 'port 47001: refused \(Connection refused\)'
 	;;
 shaped)
-	# One direction is slow, each time that it is measured: that is judged; one measurement is not.
+	# One direction is slow in each of several measurements: this is reported; after one measurement it is not.
 	make_hosts
 	command -v tc >/dev/null || skip "tc is missing"
 	ip netns exec "$b" tc qdisc add dev eth0 root tbf rate 40mbit burst 64k limit 4m || skip "no tbf"
@@ -269,12 +267,12 @@ nobody)
 	said 'no answer: filtered\?'
 	;;
 blackhole)
-	# Packets of more than 1400 bytes vanish between the hosts, and nobody is told.
+	# Packets of more than 1400 bytes are lost between the hosts, without an ICMP message.
 	make_routed
 	ip -n "$m" link set left mtu 1400
 	ip -n "$m" link set right mtu 1400
 	rules "$m" 'icmp type destination-unreachable drop' filter output
-	# What the control connection has to say is longer than that.
+	# Makes the messages of the control connection longer than that.
 	for i in 1 2 3 4 5 6; do
 		export "NCCL_FILLER_$i=$(printf '%0400d' 0)"
 	done
@@ -305,14 +303,14 @@ settings)
 	said "note: NCCL_DEBUG: WARN on the other host; not set on this host"
 	said 'warning: MTU: 1500 on eth0 .local., 1400 on eth0 .remote.'
 	not_said 'GPUs'
-	# The file's name is nobody's business. Without its secret the plugin lets nobody in.
+	# The file's name is not reported. Without the secret, the plugin rejects the connection.
 	not_said hush
 	said 'error: through the plugin'
 	;;
 vanish)
 	make_hosts
 	serve
-	# A client that leaves in the middle of a frame, and one whose host goes with all its packets.
+	# A client that disconnects within a frame, and one that is killed.
 	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\2\0\0\1\0{' >&3"
 	until_served '10.78.0.1 vanished'
 	ip netns exec "$a" "$tool" pair --seconds 1 --bytes 65536 "10.78.0.2:$port" >"$out/gone" 2>&1 &
@@ -322,7 +320,7 @@ vanish)
 	wait "$gone" 2>/dev/null
 	pair 0 10.78.0.2
 	said 'ok: '
-	# And a server that goes while a client is there.
+	# A server that is killed during a test.
 	ip netns exec "$a" "$tool" pair --seconds 2 --bytes 65536 "10.78.0.2:$port" >"$out/said" 2>&1 &
 	gone=$!
 	until [ "$(grep -c 'bandwidth test' "$out/served")" -ge 2 ]; do
@@ -335,7 +333,7 @@ vanish)
 	said 'error: .*(disappeared|ended)'
 	;;
 loopback)
-	# The settings keep the plugin off the interface that leads to the other host.
+	# The settings exclude the interface that leads to the other host.
 	make_hosts
 	serve NCCL_SOCKET_IFNAME=lo
 	pair 2 10.78.0.2
@@ -360,7 +358,8 @@ unauthenticated)
 	until_served 'sent an invalid (message|request)'
 	pair 0 10.78.0.2
 	said 'ok: '
-	# Silent ones hold nobody up, as many as an address may have; then there is room again.
+	# As many silent connections as one address may have delay no other client; afterwards their slots are free
+	# again.
 	silent=()
 	for _ in $(seq 12); do
 		ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; cat <&3" >"$out/silent" &
@@ -383,12 +382,12 @@ unauthenticated)
 	until_served '10.78.0.1: too many clients are waiting: closed'
 	wait "${silent[@]}"
 	pair 0 10.78.0.2
-	# Those that are not allowed are told nothing at all.
+	# Clients outside of ANYNET_ALLOW are sent nothing.
 	kill "$server"
 	wait "$server" 2>/dev/null
 	serve_options=(--clients 1)
 	serve ANYNET_ALLOW=10.99.0.0/16
-	for n in 1 2; do # nor do they count
+	for n in 1 2; do # they do not count as clients
 		pair 2 10.78.0.2
 		until [ "$(grep -c '10.78.0.1 is not in ANYNET_ALLOW' "$out/served")" = $n ]; do
 			kill -0 "$server" 2>/dev/null || fail "the server has ended"
@@ -398,7 +397,7 @@ unauthenticated)
 	;;
 usage)
 	for bad in "" "a b" "--seconds 11 a" "--streams 0 a" "--bytes 0 a" "a:99999" ":5" "[::1]5"; do
-		# Words are wanted here.
+		# Word splitting is intended.
 		# shellcheck disable=SC2086
 		"$tool" pair $bad >"$out/said" 2>&1
 		[ $? = 3 ] || fail "accepted: anynet pair $bad"

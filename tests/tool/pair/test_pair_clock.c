@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clock offsets, from times that were made up. */
+/* Clock offsets, from artificial times. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #define S 1000000000ll
 #define T (1700000000 * S)
 
-/* A trip of `there` and `back` ns to a clock that is `ahead`, with `thinking` in between. */
+/* A round trip of `there` and `back` ns to a clock that is `ahead`, with a processing time of `thinking`. */
 static struct clock_sample trip(int64_t at, int64_t ahead, int64_t there, int64_t thinking,
 				int64_t back)
 {
@@ -41,7 +41,7 @@ static void test_best_trip(void **state)
 	assert_int_equal(offset.error_ns, 2001);
 }
 
-/* However the trip is divided: the true offset is within the error. */
+/* The true offset is within the error, however the round trip is divided. */
 static void test_error_holds(void **state)
 {
 	(void)state;
@@ -61,9 +61,9 @@ static void test_impossible(void **state)
 	const struct clock_sample samples[] = {
 		trip(T, 0, 100, -50, 100),          /* replied before it was seen */
 		trip(T, 0, -500, 10, 100),          /* answered before it was asked */
-		{ T, T, T + 10 * S, T + 1 },        /* thought longer than it took */
+		{ T, T, T + 10 * S, T + 1 },        /* longer processing than the round trip */
 		{ T, -1, -1, T + 1 },               /* the peer sent no number */
-		{ T, INT64_MAX, INT64_MAX, T + 1 }, /* no time that there is */
+		{ T, INT64_MAX, INT64_MAX, T + 1 }, /* impossible times */
 		{ T, INT64_MIN, INT64_MAX, T + 1 },
 	};
 	struct clock_offset offset;

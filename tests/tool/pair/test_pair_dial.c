@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What data ports are sent, by whom, and what is not dialled at all. */
+/* What data ports are sent, to which peers, and which addresses are not dialled. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@
 #include "tools/pair/responder.h"
 #include "tools/shared/member.h"
 
-#define CHOSEN   "FLUSHALL\r\nQUIT\r\n" /* as the token of a client that means a store */
+#define CHOSEN   "FLUSHALL\r\nQUIT\r\n" /* as the token of a client that targets a key-value store */
 #define MANY     (64 << 20)
 #define BANNER   "SSH-2.0-OpenSSH_9.6p1 Debian-4\r\n"
 #define HEARD_MS 10000
@@ -60,13 +60,13 @@ static void expect(json_t *result, const char *state)
 	json_decref(result);
 }
 
-/* A program that says something when it is connected to, or says again what it hears. */
+/* A program that sends a banner to a new connection, or echoes its input. */
 struct unauthenticated {
 	const char *says;
 	bool echoes;
 };
 
-/* In a child, whose exit status is how many bytes it has heard, or 200: what was chosen. */
+/* Runs in a child, whose exit status is the number of bytes received, or 200: it received the chosen text. */
 static void hear(int fd, const struct unauthenticated *s)
 {
 	char text[4096];
@@ -96,7 +96,7 @@ static void test_unauthenticated_peers_are_sent_nothing(void **state)
 	for (size_t i = 0; i < sizeof(peers) / sizeof(peers[0]); i++) {
 		int fd = listener(), status;
 		struct sockaddr_storage at = address_of(fd);
-		/* Its own words as the token prove nothing. */
+		/* A peer that sends the token itself has proved nothing. */
 		const char *token = peers[i].says ? peers[i].says : CHOSEN;
 		pid_t pid = fork();
 
@@ -127,7 +127,7 @@ static void test_who_knows_the_token_is_sent_all(void **state)
 	responder_stop(r);
 }
 
-/* Connections that say nothing keep out no other one. */
+/* Connections that send nothing do not block others. */
 static void test_silent_connections(void **state)
 {
 	struct responder *r = responder_new();
@@ -148,7 +148,7 @@ static void test_silent_connections(void **state)
 	responder_stop(r);
 }
 
-/* The last line of the vectors of the paper's reference with 16 bytes of text. */
+/* The last test vector of SipHash's reference implementation with 16 bytes of text. */
 static void test_the_proof_is_siphash(void **state)
 {
 	static const unsigned char wanted[] = { 0xdb, 0x9b, 0xc2, 0x57, 0x7f, 0xcc, 0x2a, 0x3f };
@@ -179,10 +179,10 @@ static void test_what_may_be_dialled(void **state)
 	assert_true(ports_may_dial(to, facts, &other));
 	assert_true(address_parse("192.0.2.8", 5000, &other));
 	assert_false(ports_may_dial(to, facts, &other));
-	/* Over loopback. */
+	/* The loopback address of the connection itself is permitted. */
 	assert_true(address_parse("127.0.0.1", 5000, &other));
 	assert_true(ports_may_dial(to, NULL, &other));
-	assert_false(ports_may_dial(fd, facts, &other)); /* nobody is there */
+	assert_false(ports_may_dial(fd, facts, &other)); /* not connected */
 	close(from);
 	close(to);
 	close(fd);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `anynet pair` prints: no wider than the terminal, and nothing but text. */
+/* The output of `anynet pair`: no wider than the terminal, and only text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,7 +64,7 @@ static void test_width(void **state)
 	}
 	assert_true(full);
 	free(text);
-	/* A word that is longer than the terminal is wide stays whole. */
+	/* A word longer than a line is not split. */
 	text = print("xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx y",
 		     &(struct terminal){ .width = 50 });
 	assert_non_null(strstr(text, "xxxxxxxxxxxx\n         y\n"));
@@ -80,7 +80,7 @@ static void test_colour(void **state)
 	free(text);
 }
 
-/* Escape sequences, C1 controls and what turns the direction of writing. */
+/* Escape sequences, C1 controls and direction marks. */
 static void test_text_only(void **state)
 {
 	char *text = print("a\033[31m b\xc2\x9b c\xe2\x80\xae d\xff e\n", &(struct terminal){ 0 });
@@ -90,7 +90,7 @@ static void test_text_only(void **state)
 	free(text);
 }
 
-/* A value that is cut in the middle of a character is still told. */
+/* A text truncated within a character is still printed. */
 static void test_cut(void **state)
 {
 	json_t *list = json_array();

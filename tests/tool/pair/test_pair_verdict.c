@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What measurements mean: one result that is fine, and what each change to it is called. */
+/* The verdict on measurements: a healthy result, and the finding for each change to it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,7 +48,7 @@ static json_t *load(const char *text)
 	return json;
 }
 
-/* The fine result with `value` at "a.b.0.c". */
+/* The healthy result with `value` at "a.b.0.c". */
 static json_t *changed(const char *path, const char *value)
 {
 	json_t *result = load(fine), *at = result;
@@ -82,7 +82,7 @@ static void test_fine(void **state)
 	expect("host", "'x'", 0, "");
 }
 
-/* Facts that would be compared and printed for minutes. */
+/* Facts so large that comparing and printing them would take minutes. */
 static void test_bounds(void **state)
 {
 	static const char *const lists[] = { "devices", "candidates" };
@@ -119,7 +119,7 @@ static void test_bounds(void **state)
 	assert_false(facts_within_bounds(facts));
 	json_object_del(facts, "env");
 	assert_true(facts_within_bounds(facts));
-	/* A text of any length, somewhere in there. */
+	/* A text at the limit of its length, and beyond. */
 	json_object_set_new(facts, "devices", json_pack("[{s:s%}]", "name", text, FACTS_TEXT_MAX));
 	assert_true(facts_within_bounds(facts));
 	json_object_set_new(facts, "devices",
@@ -128,7 +128,7 @@ static void test_bounds(void **state)
 	json_decref(facts);
 }
 
-/* What a host says that others should dial. */
+/* Addresses of the peer that may be dialled. */
 static void test_addresses(void **state)
 {
 	static const char *const bad[] = {
@@ -166,7 +166,7 @@ static void test_way(void **state)
 	(void)state;
 	expect("clock.offset_ns", "-1100000000", 1, "1.100 s behind");
 	expect("clock.offset_ns", "3600000000000", 1, "3600.000 s ahead");
-	/* Within what the measurement can tell. */
+	/* Within the accuracy of the measurement. */
 	expect("clock", "{'offset_ns': 5000000000, 'error_ns': 4500000000}", 0, "");
 	expect("way.remote.mtu", "9000", 1, "MTU: 1500 on eth0 (local), 9000 on eth0 (remote)");
 	expect("way.remote.peer", "'192.0.2.1'", 1, "NAT: this host is 10.0.0.1");
@@ -196,7 +196,7 @@ static void test_streams(void **state)
 	       0, "inbound: the receiver is the bottleneck");
 	expect("tcp.0.sndbuf_limited_us", "500", 0, "sender's socket buffer is the bottleneck");
 	expect("plugin.0.error", "'no route'", 2, "through the plugin (tcp): no route");
-	/* A rate is judged when it was measured often enough, and each time was as bad. */
+	/* A rate is reported only after enough measurements, if all of them were that low. */
 	expect("plugin.0.runs.1.bytes", "10", 0, "");
 	expect("plugin.0.rates", "{'server': [9, 10, 8, 9, 9], 'client': [1, 2, 1, 1, 1]}", 1,
 	       "5 measurements: 0.01 (0.01 to 0.01) GB/s outbound");
@@ -217,7 +217,7 @@ static void test_limits(void **state)
 		{ "{'streams': 1, 'us': 1000, 'busy_us': 100}", "sender" },
 		{ "{'streams': 1, 'us': 1000, 'busy_us': 900}", "network" },
 		{ "{'streams': 4, 'us': 1000, 'busy_us': 900}", "sender" },
-		/* Half of the time, and a little less. */
+		/* Exactly half of the time, and slightly less. */
 		{ "{'us': 1000, 'busy_us': 500}", "network" },
 		{ "{'us': 1000, 'busy_us': 499, 'rwnd_limited_us': 400}", "sender" },
 		{ "{'us': 1000, 'busy_us': 900, 'rwnd_limited_us': 400}", "receiver's window" },
@@ -225,14 +225,14 @@ static void test_limits(void **state)
 		{ "{'us': 1000, 'busy_us': 900, 'rwnd_limited_us': 270}", "network" },
 		{ "{'us': 1000, 'busy_us': 900, 'rwnd_limited_us': 270, 'sndbuf_limited_us': 271}",
 		  "sender's buffer" },
-		/* A window of 16 KB: half of it in progress, and a little more. */
+		/* A window of 16 KB: half of it in flight, and slightly more. */
 		{ "{'us': 1000, 'busy_us': 900, 'rwnd_limited_us': 400, 'bytes': 81920, 'rtt_us': 100,"
 		  " 'window_bytes': 16384}",
 		  "receiver" },
 		{ "{'us': 1000, 'busy_us': 900, 'rwnd_limited_us': 400, 'bytes': 81921, 'rtt_us': 100,"
 		  " 'window_bytes': 16384}",
 		  "receiver's window" },
-		/* 64 KB in progress where 64 KB are cleared, and where a MB is. */
+		/* 64 KB in flight with a window of 64 KB, and of 1 MB. */
 		{ "{'us': 1000, 'busy_us': 900, 'rwnd_limited_us': 400, 'bytes': 655360, 'rtt_us': 100,"
 		  " 'window_bytes': 65536}",
 		  "receiver's window" },
@@ -252,7 +252,7 @@ static void test_limits(void **state)
 	}
 }
 
-/* The peer's half may be anything. */
+/* The peer's part of the result may be anything. */
 static void test_nonsense(void **state)
 {
 	static const char *const values[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The opening and the frames of the control connection, and what a client may ask for. */
+/* The greeting and the frames of the control connection, and the requests that a client may send. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,8 +18,8 @@
 #include "tools/pair/request.h"
 #include "tools/pair/wire.h"
 
-#define SOON 50    /* ms, for what must not come */
-#define LONG 20000 /* ms, for what must */
+#define SOON 50    /* ms, for what must not arrive */
+#define LONG 20000 /* ms, for what must arrive */
 
 struct ends {
 	int a, b;
@@ -66,7 +66,7 @@ static void test_greeting(void **state)
 	assert_int_equal(version, 256);
 }
 
-/* An unauthenticated peer is sent nothing, and its bytes are not printed as they are. */
+/* An unauthenticated peer is sent nothing, and its bytes are escaped when printed. */
 static void test_unauthenticated_peer(void **state)
 {
 	const struct ends *e = *state;
@@ -132,7 +132,7 @@ static void test_bad_frames(void **state)
 	assert_int_equal(pair_recv(e->b, &got, LONG), -ECONNRESET);
 }
 
-/* Nested as deeply as a frame can hold: refused, and no stack is used up. */
+/* Nested as deeply as a frame permits: rejected, without overflowing the stack. */
 static void test_deep_frame(void **state)
 {
 	static char frame[4 + 32768];

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# `anynet perf` over several hosts: perf.sh CASE BUILD_DIR. Exit 77 = skipped. A host is a name of its own (a UTS
-# namespace) on this host's loopback interface; in the case `network` it is a network namespace.
+# `anynet perf` over several hosts: perf.sh CASE BUILD_DIR. Exit 77 = skipped. A host is a UTS namespace with its own
+# name on this host's loopback interface; in the case `network` it is a network namespace.
 set -uo pipefail
 # shellcheck source=tests/said.sh
 . "$(dirname "$0")/../../said.sh"
@@ -27,7 +27,7 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# What stands for ssh. $out/env.h1 has variables of that host, and $inside: a command that runs it.
+# Replaces ssh. $out/env.h1 has variables of that host, and $inside: a command that runs it.
 make_ssh() {
 	unshare -u true 2>"$out/why" || skip "no UTS namespaces: $(cat "$out/why")"
 	cat >"$out/ssh" <<-END
@@ -38,7 +38,7 @@ make_ssh() {
 	chmod +x "$out/ssh"
 }
 
-# perf STATUS [OPTION...]: on hosts by ssh; what it says is in $out/said, errors in $out/told
+# perf STATUS [OPTION...]: runs on hosts by ssh; the output is in $out/said, errors in $out/told
 perf() {
 	local status=$1 got
 	shift
@@ -51,7 +51,7 @@ told() {
 	grep -qE -- "$1" "$out/told" || fail "not told: $1"
 }
 
-# as_host NAME VARIABLE=VALUE... [OPTION...]: this command on a host, as a launcher starts it
+# as_host NAME VARIABLE=VALUE... [OPTION...]: runs a command on a host, as a launcher does
 as_host() {
 	local name=$1
 	shift
@@ -59,7 +59,7 @@ as_host() {
 	exec unshare -u sh -c 'hostname "$1" && shift && exec env "$@"' sh "$name" "$@"
 }
 
-# A long run by ssh of three hosts; leaves its pid in $run, and in $ranks the pids of its ranks.
+# Starts a long run by ssh on three hosts; leaves its pid in $run, and in $ranks the pids of its ranks.
 start_run() {
 	make_ssh
 	: >"$out/said"
@@ -72,7 +72,7 @@ start_run() {
 	mapfile -t ranks < <(awk '/^#  Rank/ { print $5 }' "$out/said")
 }
 
-# No rank is left, nor the worker that started it.
+# Waits until no rank is left, nor the worker that started it.
 nobody_left() {
 	for pid in "${ranks[@]}" "${workers[@]}"; do
 		while [ -e "/proc/$pid" ] && ! grep -q '^State:.*zombie' "/proc/$pid/status" 2>/dev/null; do
@@ -94,7 +94,7 @@ patterns)
 		said '4 ranks on 2 hosts'
 		said 'Out of bounds values : 0 OK'
 	done
-	# The members of its JSON, and ranks in the order of the hosts.
+	# The fields of its JSON, and ranks in the order of the hosts.
 	perf 0 --hosts h3,h1,h2 -r 2 -e 64 -f 8 -n 1 -d int32 --abi 8 --json
 	jq -e '.schema == 1 and .command == "perf" and .hosts == 3 and .ranks == 6 and .wrong == 0 and .net.abi == 8 and
 		(.rows | map(.size_bytes) == [8, 64]) and all(.rows[]; .type == "int32" and .time_us > 0 and .wrong == 0) and
@@ -105,7 +105,7 @@ patterns)
 	printf 'h1 h2 # two\nh3\n' >"$out/list"
 	perf 0 --hosts-file "$out/list" -e 64 -n 1
 	said '3 ranks on 3 hosts'
-	# A worker that is told another place and other variables of the job.
+	# The worker gets the path of another tool, and further variables of the job.
 	perf 0 --hosts h1,h2 --remote "NCCL_DEBUG=INFO $tool" -e 8 -n 1
 	told '^h1: # rank 0 INFO '
 	told '^h2: # rank 1 INFO '
@@ -134,7 +134,7 @@ launcher)
 		[ "$(grep -c 'Out of bounds values : 0 OK' "$out/said")" = 1 ] || fail "$launcher: not one conductor"
 		[ "$(awk '/Rank/ { print $7 }' "$out/said" | paste -sd' ')" = 'n1 n1 n2 n2 n3 n3' ] || fail "$launcher: hosts"
 	done
-	# Options that differ from one host to the other. The one that conducts has the status.
+	# Options that differ between hosts. The conductor has the exit status.
 	as_host n1 "${meet[@]}" --nodes 2 >"$out/first" 2>&1 &
 	first=$!
 	as_host n2 "${meet[@]}" --nodes 2 -p reduce >"$out/second" 2>&1 &
@@ -146,13 +146,13 @@ launcher)
 	[[ $statuses = 20 || $statuses = 02 ]] || fail "other options: status $statuses"
 	cat "$out/first" "$out/second" >"$out/said"
 	said '^n[12]: started with other options than the coordinating host: --pattern'
-	# Too few come.
+	# Too few hosts arrive.
 	timeout 100 "${meet[@]}" --nodes 2 --wait 1 >"$out/said" 2>&1
 	[ $? = 2 ] || fail "alone is no error"
 	said 'missing-1: only 1 of 2 hosts arrived at 127.0.0.1 port 4713 within 1 s'
 	;;
 network)
-	# Three hosts with a cable to a bridge: what the ranks say goes over the network.
+	# Three hosts with a cable to a bridge: the data of the ranks uses the network.
 	[ "$(id -u)" = 0 ] || skip "network namespaces with names need root"
 	for i in 0 1 2 3; do
 		ip netns add "anp$$h$i" 2>"$out/why" || skip "no network namespaces: $(cat "$out/why")"
@@ -173,7 +173,7 @@ network)
 	perf 0 --hosts 1,2,3 -r 2 -p alltoall -f 64 -e 4M -n 2 -w 1
 	said 'Rank  5 Pid +[0-9]+ on 3 device  0 \[eth0\]'
 	said 'Out of bounds values : 0 OK'
-	# Where nothing passes, the ranks give up by themselves, and each says so.
+	# If no packet passes, the ranks give up by themselves, and each reports it.
 	ip -n "anp$$h0" link set p3 nomaster
 	ANYNET_CONNECT_TIMEOUT=2s perf 2 --hosts 1,2,3 -p sendrecv -e 8 -n 1 --deadline 20
 	told '^(1|2|3): anynet perf: rank [012]: (connect|accept)'
@@ -184,7 +184,7 @@ failures)
 	told '^h1: anynet perf: .*device 99 is requested'
 	perf 2 --hosts h1,h2 --net /nowhere.so -e 8
 	told '^h2: anynet perf: /nowhere.so: cannot open'
-	# One host only is wrong.
+	# Only one host has a wrong setting.
 	echo 'inside="unshare -n"' >"$out/env.h2"
 	perf 2 --hosts h1,h2 -e 8
 	told '^h2: anynet perf: .*finds no device on this host'
@@ -195,7 +195,7 @@ failures)
 	told '^anynet perf: h1: no worker started'
 	;;
 wrong)
-	# A bit of the data that one host receives is turned over.
+	# One bit of the data that one host receives is flipped.
 	make_ssh
 	echo "export LD_PRELOAD=$build/tests/tool/libflip.so" >"$out/env.h2"
 	timeout 240 "$tool" perf --ssh "$out/ssh" --net "$build/bench/libnccl-net-raw.so" --hosts h1,h2 -p sendrecv -b 128K -e 128K \
@@ -205,7 +205,7 @@ wrong)
 	told '^anynet perf: WRONG RESULTS'
 	;;
 vanish)
-	# A rank, a worker and the conductor are killed; a rank that stops ends the run by its deadline.
+	# A rank, a worker and the conductor are killed; a stopped rank ends the run by its deadline.
 	for who in rank worker conductor; do
 		start_run
 		workers=("$(parent "$(parent "${ranks[1]}")")")
@@ -234,7 +234,7 @@ usage)
 	for bad in "--hosts a" "--hosts a,a" "--hosts a,-l" "--hosts a,b --rendezvous c:1 --nodes 2" "--rendezvous a --nodes 2" \
 		"--rendezvous a:1" "--hosts a,b -r 65" "--hosts a,b,c,d,e -r 64" "--hosts a,b,c -p hypercube" \
 		"--rendezvous a:1 --nodes 6 -p hypercube" "--hosts-file /none"; do
-		# Words are wanted here.
+		# Word splitting is intended.
 		# shellcheck disable=SC2086
 		"$tool" perf $bad >"$out/said" 2>&1
 		[ $? = 3 ] || fail "accepted: anynet perf $bad"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run over two hosts, whose workers are threads of this test: what they send may be wrong. */
+/* A run over two hosts, whose workers are threads of this test and may send invalid messages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,13 +24,13 @@
 #define GO              "{'step': 'go'}"
 #define ROW             "{'step': 'row', 'time_us': [2.0], 'wrong': [0]}"
 #define ENDED           "{'step': 'ended', 'status': 0}"
-#define WAIT            "" /* for the answer to the last step */
+#define WAIT            "" /* waits for the answer to the last step */
 #define LAST            NULL
 
 struct worker {
 	int fd;
 	const char *const *script;
-	json_int_t slots; /* the sum of the indexes that it was told */
+	json_int_t slots; /* the sum of the indexes received */
 	pthread_t thread;
 };
 
@@ -45,7 +45,7 @@ static json_t *made_up(const char *text)
 	return json_loads(bytes, 0, NULL);
 }
 
-/* Waits for the conductor's next step, and counts what it is told before. */
+/* Waits for the conductor's next step, and adds up the indexes received before. */
 static int await_step(struct worker *w)
 {
 	json_t *message;
@@ -84,7 +84,8 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* Returns the result of a run in which the workers send these. *slots: the sum of the indexes that both were told. */
+/* Returns the result of a run in which the workers send these messages. *slots: the sum of the indexes that both
+ * received. */
 static int run(const char *const *first, const char *const *second, json_int_t *slots)
 {
 	static const struct perf_options options = {
@@ -119,7 +120,7 @@ static int run(const char *const *first, const char *const *second, json_int_t *
 static const char *const good_first[] = { SLOTS("0", "1"), READY, WAIT, ROW, WAIT, ENDED, LAST };
 static const char *const good_second[] = { SLOTS("1", "0"), READY, WAIT, ROW, WAIT, ENDED, LAST };
 
-/* Each is told where to connect, and not where others do. */
+/* Each worker gets only the addresses to which it connects. */
 static void test_run(void **state)
 {
 	static const char *const first[] = {
@@ -138,7 +139,7 @@ static void test_run(void **state)
 	assert_int_equal(slots, 10);
 }
 
-/* Ranks that wait for another host, and give up: the conductor does not wait for that host. */
+/* Ranks time out while they wait for another host: the conductor does not wait for that host. */
 static void test_gives_up(void **state)
 {
 	static const char *const waits[] = { SLOTS("0", "1"),
@@ -201,6 +202,6 @@ int main(void)
 		cmocka_unit_test(test_invalid),
 	};
 
-	alarm(120); /* a run without an end is a failure */
+	alarm(120); /* a run without an end fails */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preloaded: one call of recvmsg in each process finds that its connection has been reset. */
+/* Preloaded: one call of recvmsg in each process fails as if its connection had been reset. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>

@@ -13,13 +13,13 @@
 
 struct metric {
 	char name[NAME_BYTES];
-	bool typed, counter, over; /* TYPE has come; the samples of another one have */
+	bool typed, counter, over; /* TYPE has been read; samples of another metric follow */
 };
 
 struct check {
 	struct metric metrics[METRICS_MAX];
-	int count, open; /* that the last samples are of; -1 = none yet */
-	char **series;   /* lines, cut before their values */
+	int count, open; /* of the last samples; -1 = none yet */
+	char **series;   /* lines, up to their values */
 	size_t series_count;
 	const char *why;
 };
@@ -74,7 +74,7 @@ static void take_comment(struct check *check, const char *line)
 		check->why = "counters, and they alone, end in _total";
 }
 
-/* Behind "name{": up to behind "}". NULL: they are not labels. */
+/* After "name{": returns the position after "}". NULL: invalid labels. */
 static const char *skip_labels(const char *at)
 {
 	while (*at != '}') {
@@ -129,7 +129,7 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The first series that comes twice; NULL = none. */
+/* The first duplicate series; NULL = none. */
 static const char *find_twice(struct check *check)
 {
 	if (check->series_count)

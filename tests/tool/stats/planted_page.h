@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stats page that a test has written, and may spoil before it is read. */
+/* A statistics file written by a test, which may damage it before it is read. */
 #ifndef TESTS_TOOL_STATS_PLANTED_PAGE_H
 #define TESTS_TOOL_STATS_PLANTED_PAGE_H
 
@@ -9,7 +9,7 @@
 
 #define PLANTED_COMMS 4
 #define PLANTED_BYTES (ANYNET_STATS_COMMS_AT + PLANTED_COMMS * ANYNET_STATS_COMM_STEP)
-#define PLANTED_MS    1000000u /* when pages are written and read, unless told otherwise */
+#define PLANTED_MS    1000000u /* the time at which files are written and read, by default */
 
 extern uint8_t planted_bytes[PLANTED_BYTES];
 
@@ -17,10 +17,10 @@ struct anynet_stats_process *planted_head(void);
 struct anynet_stats_comm *planted_comm(unsigned slot);
 struct anynet_stats_events *planted_events(unsigned slot);
 
-/* Makes the sums right. */
+/* Recalculates the checksums. */
 void planted_seal(void);
 
-/* A process with `comms` connections to another one, which is called pid 100 + it. */
+/* A process with `comms` connections to another one, which is named pid 100 + `peer`. */
 void planted_fill(uint32_t pid, uint32_t peer, unsigned comms);
 
 struct page planted_parse(void);

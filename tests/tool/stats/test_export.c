@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Metrics of pages, hostile ones as well: what is written is always what Prometheus takes. */
+/* Metrics of statistics files, including hostile ones: the output is always valid for Prometheus. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 
 static struct anynet_stats_comm comms[ANYNET_STATS_COMMS];
 
-/* A page with this many comms, of two streams each. */
+/* A file with this many comms, of two streams each. */
 static struct page make_page(uint32_t pid, size_t count)
 {
 	struct page page = { .comms = comms, .count = count, .read_ms = 100000, .uid = 1000 };
@@ -44,7 +44,7 @@ static struct page make_page(uint32_t pid, size_t count)
 	return page;
 }
 
-/* Checked. To be freed. */
+/* Checks the output. The caller frees it. */
 static char *write_pages(struct page *pages, size_t count)
 {
 	char *text = NULL;
@@ -69,7 +69,7 @@ static void has(const char *text, const char *line)
 		fail_msg("no line '%s' in %s", line, text);
 }
 
-/* Lines that begin so. */
+/* The number of lines that begin like this. */
 static size_t count_of(const char *text, const char *what)
 {
 	size_t count = 0;
@@ -152,10 +152,10 @@ static void test_no_series_comes_twice(void **state)
 	comms[2].id = comms[0].id;
 	comms[1].streams[1].index = comms[1].streams[0].index;
 	pages[2].uid++;
-	strcpy(pages[3].process.host, "host-c"); /* a container's */
+	strcpy(pages[3].process.host, "host-c"); /* in a container */
 	text = write_pages(pages, 4);
 	has(text, "anynet_processes 3");
-	/* A process with 3 comms of 2 streams; of each other one a comm with its streams, and a stream. */
+	/* A process with 3 comms of 2 streams; of each other process a comm with its streams, and a stream. */
 	has(text, "anynet_left_out 22");
 	assert_int_equal(count_of(text, "anynet_connection_bytes_total{"), 6);
 	free(text);
@@ -177,7 +177,7 @@ static void test_there_is_a_bound(void **state)
 	free(text);
 }
 
-/* Neither its many pages nor the pids that they claim. */
+/* Neither the number of its files nor the pids in them affect those of another user. */
 static void test_one_user_takes_nothing_from_another(void **state)
 {
 	static struct anynet_stats_comm few[8];
@@ -210,7 +210,7 @@ static void test_wild_numbers_are_numbers(void **state)
 	free(write_pages(&page, 1));
 }
 
-/* --- the checker: what it must not take --- */
+/* --- the checker: texts that it must reject --- */
 
 static void test_the_checker_sees_what_is_wrong(void **state)
 {

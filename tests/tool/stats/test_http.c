@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The HTTP server of `anynet export`, in a child, and clients that are slow, many or hostile. */
+/* The HTTP server of `anynet export`, in a child, with slow, many and hostile clients. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <setjmp.h>
@@ -21,9 +21,9 @@
 #include "tools/export/http_server.h"
 
 #define PAGE       "metric 1\n"
-#define LARGE      (16 << 20) /* more than sockets hold */
+#define LARGE      (16 << 20) /* more than socket buffers hold */
 #define PATIENCE_S 60
-#define LONG_MS    3600000 /* longer than any of this takes */
+#define LONG_MS    3600000 /* longer than any test takes */
 
 static volatile sig_atomic_t stopped;
 static size_t page_bytes;
@@ -106,7 +106,7 @@ static int setup(void **state)
 	return shared == MAP_FAILED;
 }
 
-/* A server that was told to end ends well. */
+/* The server must exit with status 0 when it is asked to end. */
 static int teardown(void **state)
 {
 	int status;
@@ -134,7 +134,7 @@ static void say(int fd, const char *text)
 	assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
 }
 
-/* All that comes until the other end closes, the first `room` bytes of it kept; closes. */
+/* Reads until the peer closes, keeping the first `room` bytes; then closes. */
 static size_t hear(int fd, char *text, size_t room)
 {
 	static char buf[1 << 16];
@@ -225,7 +225,7 @@ static void test_a_head_that_does_not_end_is_refused(void **state)
 	memcpy(large, "GET /metrics HTTP/1.1\r\n", strlen("GET /metrics HTTP/1.1\r\n"));
 	fd = dial();
 	assert_int_equal(send(fd, large, sizeof(large), MSG_NOSIGNAL), sizeof(large));
-	say(fd, "and more of it"); /* which is not read, and does not take the answer back */
+	say(fd, "and more of it"); /* not read, and does not cancel the answer */
 	hear(fd, text, sizeof(text));
 	assert_non_null(strstr(text, "HTTP/1.1 431 "));
 }
@@ -250,7 +250,7 @@ static void test_nobody_waits_for_who_is_slow(void **state)
 		assert_true(hear(fd, text, sizeof(text)) > LARGE);
 		assert_non_null(strstr(text, "\r\n\r\n" PAGE));
 	}
-	/* Late is not too late. */
+	/* A slow request is still answered. */
 	say(silent, "ics HTTP/1.1\r\n\r\n");
 	assert_true(hear(silent, text, sizeof(text)) > LARGE);
 	assert_true(hear(deaf, text, sizeof(text)) > LARGE);
@@ -303,7 +303,7 @@ static void test_who_does_not_listen_is_closed(void **state)
 	assert_true(hear(deaf, text, sizeof(text)) < LARGE);
 }
 
-/* Each begins with a page of its own: those that came first give way. */
+/* Each client gets a separate page: the oldest connections are closed to limit the memory. */
 static void test_pages_do_not_pile_up(void **state)
 {
 	int fds[HTTP_CLIENTS];
@@ -316,7 +316,7 @@ static void test_pages_do_not_pile_up(void **state)
 	for (int i = 0; i < HTTP_CLIENTS; i++) {
 		fds[i] = dial();
 		say(fds[i], "GET /metrics HTTP/1.1\r\n\r\n");
-		recv(fds[i], text, sizeof(text), MSG_PEEK); /* its answer has begun */
+		recv(fds[i], text, sizeof(text), MSG_PEEK); /* its answer has started */
 	}
 	assert_int_equal(shared->renders, HTTP_CLIENTS);
 	for (int i = 0; i < HTTP_CLIENTS; i++)
@@ -324,7 +324,7 @@ static void test_pages_do_not_pile_up(void **state)
 	assert_in_range(whole, 1, 8);
 }
 
-/* Two at a time have the same page: it goes when the last of them does. */
+/* Two clients share a page: it is freed with the last one. */
 static void test_pages_do_not_pile_up_where_clients_share_them(void **state)
 {
 	bool is_whole[HTTP_CLIENTS + 1] = { false };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stats pages that others have written, torn and hostile ones as well: what is read of them. */
+/* Reading statistics files that others have written, including torn and hostile ones. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -35,7 +35,7 @@ static void test_a_user_hides_no_other(void **state)
 
 	(void)state;
 	if (geteuid())
-		skip(); /* only root reads what others have written */
+		skip(); /* only root can read the files of other users */
 	assert_non_null(mkdtemp(where));
 	dir = open(where, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	for (unsigned i = 0; i < MANY + 10; i++) {
@@ -119,7 +119,7 @@ static void test_torn_and_false_records_are_left_out(void **state)
 	page_free(&page);
 	planted_fill(1, 2, 4);
 	planted_comm(0)->error = 1;
-	planted_comm(1)->error = -4096; /* no errno */
+	planted_comm(1)->error = -4096; /* not an errno */
 	planted_comm(2)->error = INT32_MIN;
 	planted_comm(3)->error = -4095;
 	planted_seal();
@@ -180,7 +180,7 @@ static void test_torn_and_false_events_are_left_out(void **state)
 		assert_int_equal(page.events[i].count, i % 2 ? 0 : 1);
 	page_free(&page);
 	planted_fill(1, 2, 4);
-	planted_events(0)->id = 2; /* another comm's */
+	planted_events(0)->id = 2; /* the id of another comm */
 	planted_events(1)->events[0].kind = 0;
 	planted_events(2)->events[0].kind = ANYNET_EVENT_KINDS;
 	planted_events(3)->events[0].error = 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `anynet top` and `dump` print of stats pages. */
+/* The output of `anynet top` and `dump` for statistics files. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 #include "planted_page.h"
 
-/* What is printed of these pages, of which the first was read twice. To be freed. */
+/* The output for these files, each of them read twice. The caller frees it. */
 static char *print(struct page *pages, size_t count, int width, int lines, bool json)
 {
 	struct page_list list = { .pages = pages, .count = count };
@@ -59,7 +59,7 @@ static void test_rates_are_of_the_time_between_two_looks(void **state)
 	assert_int_equal(view.sent, 10000);
 	assert_int_equal(view.received, 140);
 	view_free(&view);
-	/* Another process of the same number, and one that was not there before. */
+	/* Another process with the same pid, and a new one. */
 	pages[0].process.started_ms++;
 	assert_int_equal(view_make(&view, &(struct page_list){ .pages = &pages[0], .count = 1 },
 				   &(struct page_list){ .pages = &pages[1], .count = 1 }),
@@ -152,7 +152,7 @@ static void test_who_waits_for_whom(void **state)
 	assert_int_equal(view.waits[0].process->page->process.pid, 2);
 	assert_int_equal(view.waits[0].peer->page->process.pid, 3);
 	assert_int_equal(view.waits[0].connections, 2);
-	assert_int_equal(view.waits[0].comm->id, 2); /* the longest */
+	assert_int_equal(view.waits[0].comm->id, 2); /* the longest one */
 	assert_false(view.waits[0].peer_waits);
 	assert_true(view.waits[0].peer->silent_ms);
 	assert_int_equal(view.waits[1].peer->page->process.pid, 2);
@@ -188,7 +188,7 @@ static void test_lines_fit_the_terminal(void **state)
 	page_free(&page);
 }
 
-/* A page on which everything that can be is too large, or does not end. */
+/* A file in which every number is too large, and no text is terminated. */
 static struct page wild(void)
 {
 	planted_fill(UINT32_MAX, UINT32_MAX, 1);
@@ -237,7 +237,7 @@ static void told(char *text, const char *const *wanted, size_t count)
 	free(text);
 }
 
-/* Replays and stalls are told by top as well, and a terminal's width is kept without a loss. */
+/* top shows retransmissions and stalls, too; and dump wraps lines at the terminal's width without losing text. */
 static void test_counters(void **state)
 {
 	struct page page;

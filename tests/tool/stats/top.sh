@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What `anynet top`, `dump` and `export` show of a running job: top.sh CASE BUILD_DIR. Loopback only.
+# `anynet top`, `dump` and `export` with a running job: top.sh CASE BUILD_DIR. Loopback only.
 set -uo pipefail
 # shellcheck source=tests/said.sh
 . "$(dirname "$0")/../../said.sh"
@@ -16,7 +16,7 @@ trap '[ -z "$run" ] || { kill "$run"; wait "$run"; } 2>/dev/null; rm -rf "$out"'
 export NCCL_SOCKET_IFNAME=lo ANYNET_TRANSPORT=tcp ANYNET_STATS=$pages SLURM_JOB_ID=4711
 unset NCCL_NET NCCL_DEBUG
 
-# top STATUS OPTION...: what it says is in $out/said
+# top STATUS OPTION...: the output is in $out/said
 top() {
 	local status=$1 got
 	shift
@@ -25,14 +25,14 @@ top() {
 	[ "$status" = any ] || [ "$got" = "$status" ] || fail "status $got instead of $status"
 }
 
-# shows TEXT...: each of them
+# shows TEXT...: the output contains each text
 shows() {
 	for text in "$@"; do
 		grep -qF -- "$text" "$out/said" || fail "no '$text'"
 	done
 }
 
-# until_top PATTERN OPTION...: look until that is shown; the test's own timeout ends it otherwise
+# until_top PATTERN OPTION...: repeats top until its output matches; otherwise the test's time-out ends it
 until_top() {
 	local pattern=$1
 	shift
@@ -41,7 +41,8 @@ until_top() {
 	done
 }
 
-# A long run of two ranks, whose pids are $first and $second. The tests beside this one come first.
+# Starts a long run of two ranks, whose pids are $first and $second. Its low priority favours tests that run at the same
+# time.
 start_run() {
 	nice -n 5 "$tool" perf --net "$plugin" -r 2 -b 1M -e 1M -n 1000000 >"$out/log" 2>&1 &
 	run=$!
@@ -54,7 +55,7 @@ start_run() {
 	until_top '8 connections'
 }
 
-# count_of TEXT NUMBER
+# count_of TEXT NUMBER: the number of lines with the text
 count_of() {
 	[ "$(grep -cF -- "$1" "$out/said")" = "$2" ] || fail "not $2 times '$1'"
 }
@@ -70,7 +71,7 @@ live)
 	until_top "path 0 TCP lo up.*rtt" --paths
 	count_of "path 0 TCP lo up" 8
 	LC_ALL=C grep -q $'\033' "$out/said" && fail "colours in a file"
-	# On a terminal each look replaces the one before, without colours too.
+	# On a terminal each look replaces the previous one, also without colours.
 	if command -v script >/dev/null; then
 		TERM=xterm NO_COLOR=1 timeout -s INT 10 script -qfc "$tool top -d 0.1" "$out/screen" </dev/null >/dev/null 2>&1 &
 		screen=$!
@@ -124,7 +125,7 @@ dump)
 		' "$out/said" >/dev/null || fail "other JSON"
 	;;
 killed)
-	# Its page tells of it afterwards, until another process comes.
+	# Its statistics file remains readable, until another process starts.
 	start_run
 	kill -KILL "$second"
 	wait "$run"
@@ -139,12 +140,12 @@ export)
 	shows 'anynet_processes 2' 'anynet_left_out 0' "{pid=\"$first\"," 'job_id="4711"'
 	count_of 'anynet_connection_bytes_total{' 8
 	count_of 'anynet_path_up{' 8
-	# A file, whole, that others may read as the umask says.
+	# The output file is complete, and its mode follows the umask.
 	(umask 027 && "$tool" export --textfile "$out/jobs.prom") || fail "status $?"
 	[ "$(stat -c %a "$out/jobs.prom")" = 640 ] || fail "mode $(stat -c %a "$out/jobs.prom")"
 	grep -c '^anynet_path_up{' "$out/jobs.prom" | grep -x 8 >/dev/null || fail "not the whole file"
 	[ "$(find "$out" -name 'jobs.prom*' | wc -l)" = 1 ] || fail "something else is left"
-	# Again and again, until it is told to end.
+	# Repeatedly, until it is terminated.
 	rm "$out/jobs.prom"
 	"$tool" export --textfile "$out/jobs.prom" --every 1 &
 	exporter=$!
@@ -153,7 +154,7 @@ export)
 	until [ -e "$out/jobs.prom" ]; do kill -0 "$exporter" || fail "it has ended"; sleep 0.01; done
 	kill "$exporter"
 	wait "$exporter" || fail "status $? of --every"
-	# To who asks.
+	# As an HTTP server.
 	"$tool" export --listen 127.0.0.1:0 >"$out/url" &
 	exporter=$!
 	until grep -q metrics "$out/url"; do kill -0 "$exporter" || fail "it has ended"; sleep 0.01; done
@@ -168,7 +169,7 @@ export)
 	count_of 'anynet_path_up{' 8
 	;;
 stale)
-	# Pages that nobody holds are not shown; the next process removes old ones, and nothing else.
+	# Files without a live process are not shown; the next process removes old ones, and nothing else.
 	start_run
 	cp "$pages"/*"$first".* "$pages/anynet-stats.1.0badcafe"
 	cp "$pages"/*"$first".* "$pages/anynet-stats.2.0badcafe"
@@ -177,7 +178,7 @@ stale)
 	ln -s /etc/passwd "$pages/anynet-stats.3.0badcafe"
 	mkfifo "$pages/anynet-stats.4.0badcafe"
 	until_top '^2 processes'
-	# One that lasts for longer than a tenth of a second, which is when a process makes its page.
+	# A job that takes longer than a tenth of a second: after this time a process creates its file.
 	"$tool" perf --net "$plugin" -r 2 -b 1M -e 1M -n 400 >/dev/null || fail "a second job"
 	[ -e "$pages/anynet-stats.1.0badcafe" ] && fail "an old page is still there"
 	for file in "anynet-stats.2.0badcafe" "another file" "anynet-stats.3.0badcafe"; do

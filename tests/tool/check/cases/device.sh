@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# Cases of check.sh: of verbs devices and GPUs.
-# shellcheck disable=SC2034,SC2154 # what check.sh and tree.sh set and read
+# Cases of check.sh: verbs devices and GPUs.
+# shellcheck disable=SC2034,SC2154 # set and used by check.sh and tree.sh
 
 case_ib() {
-	# Row 1: NCCL_NET=IB where there is none.
+	# NCCL_NET=IB without an InfiniBand device.
 	here=$(nic eth0 192.0.2.1/24)
 	in_namespace "$here" NCCL_NET=IB
 	if [ -n "$(findings usable)" ]; then
@@ -43,7 +43,7 @@ case_ib() {
 	finds gid-empty error "NCCL_IB_GID_INDEX=4" mlx5_0:1 "unset NCCL_IB_GID_INDEX"
 	check NCCL_IB_GID_INDEX=3
 	finds_not gid-empty
-	# InfiniBand without a subnet manager, and on one lane.
+	# InfiniBand without a subnet manager, and with one lane.
 	other=/sys/class/infiniband/mlx5_0/ports/2
 	write $other/link_layer InfiniBand
 	write $other/state "2: INIT"
@@ -58,7 +58,7 @@ case_ib() {
 	check
 	finds port-narrow warn "mlx5_0:2 runs on one lane: 25 Gb/sec" cable
 	write $other/state "1: DOWN"
-	# A GID that leads nowhere, or that only some hear: by the user's word, or an old NCCL's.
+	# A GID that is not routable, or that only some hosts can reach: chosen by the user, or by an old NCCL.
 	check NCCL_IB_GID_INDEX=0
 	finds gid-local warn "NCCL_IB_GID_INDEX=0" "link-local at mlx5_0:1" "unset NCCL_IB_GID_INDEX"
 	write $port/gids/2 0000:0000:0000:0000:0000:ffff:c000:0201
@@ -79,7 +79,7 @@ case_ib() {
 	plant "$fakes/libfake_nccl_2.28.9.so" /usr/local/nccl2/lib/libnccl.so.2
 	check
 	finds_not gid-local
-	# The interface that the packets leave by.
+	# The MTU of the interface that the packets leave by.
 	write $port/gid_attrs/ndevs/3 rdma0
 	write /sys/class/net/rdma0/mtu 1500
 	check
@@ -106,7 +106,7 @@ case_ib() {
 	finds gids-none warn mlx5_0:1 "IP address"
 	check NCCL_IB_DISABLE=1
 	finds_not gids-none
-	# One of two devices is not for this user, or not given to this container.
+	# One of two devices has no device file, or denies access to the user.
 	for i in 0 1; do write /sys/class/infiniband_verbs/uverbs$i/ibdev mlx5_$i; done
 	check
 	finds uverbs-missing warn "no /dev/infiniband/uverbs1"
@@ -115,7 +115,7 @@ case_ib() {
 	finds_not uverbs-missing
 	finds_not uverbs-denied
 	chmod 000 "$root/dev/infiniband/uverbs1"
-	# Root opens all files, and locks what it likes: it has to give that up.
+	# Root opens all files and may lock any amount of memory, so the test drops these capabilities.
 	[ "$(id -u)" != 0 ] || as="setpriv --bounding-set -dac_override,-dac_read_search,-ipc_lock"
 	# shellcheck disable=SC2086
 	$as true || { echo "SKIP root cannot give up capabilities here"; exit 77; }
@@ -126,7 +126,7 @@ case_ib() {
 	check
 	finds_not uverbs-denied
 	(ulimit -l 64 && check && finds memlock warn "64 KiB" "ulimit -l unlimited") || fail "memlock"
-	# The limit is none for the host's root.
+	# The host's root has no limit.
 	caps=$(awk '/^CapEff/ { print $2 }' /proc/self/status)
 	if grep -q 4294967295 /proc/self/uid_map && ((0x$caps >> 14 & 1)); then
 		(as= && ulimit -l 64 && check && finds_not memlock) || fail "memlock, for root"
@@ -138,7 +138,7 @@ case_ib() {
 }
 
 case_gpu() {
-	# Row 9: driver and CUDA, memory, errors.
+	# Driver and CUDA, memory, errors.
 	check
 	[ -z "$(findings gpu)" ] || { echo "SKIP this host has a GPU"; exit 77; }
 	finds nvml-none note libnvidia-ml.so.1
@@ -161,7 +161,7 @@ case_gpu() {
 		"NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.223.02  Sat Oct  7 15:39:11 UTC 2023"
 	check VIRTUAL_ENV=/opt/venv
 	finds driver-old error "PyTorch 2.4.0+cu121" "525.60.13 or newer; this host has 470.223.02"
-	# CUDA's runtime, for programs that bring none: one that this driver can run will do.
+	# CUDA's runtime, for programs that bring none: one version that this driver supports is enough.
 	write /usr/lib64/libcudart.so.12.1.105 x
 	ln -s libcudart.so.12.1.105 "$root/usr/lib64/libcudart.so.12"
 	check
@@ -191,7 +191,7 @@ case_gpu() {
 	finds xid warn "2 Xid errors" "79 on 0000:3d:00" "fallen off the bus"
 	rm "$root/dev/kmsg"
 
-	# A switch with a GPU and a NIC below it, and a NIC at another root.
+	# A PCI switch with a GPU and a NIC below it, and a NIC at another root.
 	switch=/sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0
 	device $switch/0000:3c:00.0/0000:3d:00.0 0x10de 0x030200 0
 	device $switch/0000:3c:01.0/0000:3e:00.0 0x15b3 0x020700 0
@@ -215,13 +215,13 @@ case_gpu() {
 	finds way ok "mlx5_0: PIX" "not used at this distance (NCCL_NET_GDR_LEVEL=LOC)"
 	check NCCL_NET_GDR_LEVEL=1
 	finds way ok "mlx5_0: PIX, GPUDirect RDMA by dma-buf"
-	# Whoever is not root reads 64 bytes of a bridge's configuration.
+	# Other users than root can read only 64 bytes of a bridge's configuration.
 	finds acs-unknown note "only root"
 	for i in 0 1; do head -c 256 /dev/zero >"$root$switch/0000:3c:0$i.0/config"; done
 	head -c 256 /dev/zero >"$root$switch/config"
 	check
 	finds_not acs-unknown
-	# Why GPU memory is not reached: the modules, the kernel, a setting.
+	# Reasons why GPUDirect RDMA is not available: the modules, the kernel, a setting.
 	check NCCL_DMABUF_ENABLE=0
 	finds direct-none note "NCCL_DMABUF_ENABLE=0" "main memory" "modprobe nvidia-peermem"
 	mkdir -p "$root/sys/module/nvidia_peermem"
@@ -236,10 +236,10 @@ case_gpu() {
 	check
 	finds_not direct-none
 	finds_not iommu
-	# ACS at the NIC's port of the switch, and an IOMMU that translates.
+	# ACS at the NIC's port of the switch, and an IOMMU that translates addresses.
 	{
 		head -c 256 /dev/zero
-		printf '\001\000\002\020' # another capability, the next one at 0x100
+		printf '\001\000\002\020' # another capability, which points to the next one at 0x100
 		head -c 28 /dev/zero
 	} >"$root$switch/0000:3c:01.0/config"
 	check

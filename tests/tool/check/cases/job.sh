@@ -1,12 +1,12 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# Cases of check.sh: of NCCL, launchers and the first rank's address.
-# shellcheck disable=SC2034,SC2154 # what check.sh and tree.sh set and read
+# Cases of check.sh: NCCL, launchers and the first rank's address.
+# shellcheck disable=SC2034,SC2154 # set and used by check.sh and tree.sh
 
 case_nccl() {
 	check
 	finds nccl-none note libnccl.so
-	# Rows 3 and 10: every copy, and which one wins, without importing anything.
+	# Every copy of NCCL, and which one is loaded, without importing anything.
 	site=/opt/venv/lib/python3.11/site-packages
 	plant "$fakes/libfake_nccl_2.17.1.so" /usr/lib64/libnccl.so.2
 	plant "$fakes/libfake_nccl_2.19.3.so" $site/nvidia/nccl/lib/libnccl.so.2
@@ -20,7 +20,7 @@ case_nccl() {
 	finds user-loads ok "PyTorch 2.2.0+cu121" "loads NCCL 2.19.3" "$site/nvidia/nccl/lib"
 	finds default-differs note PyTorch
 	status_is 0
-	# An old copy in LD_LIBRARY_PATH gets in front of RUNPATH, but not of RPATH.
+	# An old copy in LD_LIBRARY_PATH takes precedence over RUNPATH, but not over RPATH.
 	plant "$fakes/libfake_nccl_2.14.3.so" /usr/local/nccl2/lib/libnccl.so.2
 	check VIRTUAL_ENV=/opt/venv LD_LIBRARY_PATH=/usr/local/nccl2/lib
 	finds user-displaced warn "loads NCCL 2.14.3 for CUDA 11.7 from /usr/local/nccl2/lib" \
@@ -31,10 +31,10 @@ case_nccl() {
 	finds user-loads ok "loads NCCL 2.19.3"
 	finds_not user-displaced
 	status_is 0
-	# The remedy, applied.
+	# The same with the fix applied.
 	check VIRTUAL_ENV=/opt/venv
 	finds_not cuda-mixed
-	# Wheels for two CUDAs side by side.
+	# Wheels for two CUDA versions side by side.
 	mkdir -p "$root$site/nvidia_nccl_cu11-2.14.3.dist-info"
 	check VIRTUAL_ENV=/opt/venv
 	finds wheels-mixed warn "nvidia-nccl-cu11 2.14.3, nvidia-nccl-cu12 2.19.3" "2.19.3 for CUDA" \
@@ -43,7 +43,7 @@ case_nccl() {
 	mkdir "$root$site/nvidia_nccl_cu12-2.20.5.dist-info"
 	check VIRTUAL_ENV=/opt/venv
 	finds wheel-overwritten warn "nvidia-nccl-cu12 2.20.5" "NCCL 2.19.3" "nvidia-nccl-cu12==2.20.5"
-	# Row 1's setting: CuPy with an NCCL of its own.
+	# CuPy with its own NCCL.
 	rmdir "$root$site"/nvidia_nccl_cu1*
 	mkdir "$root$site/cupy_cuda11x-13.4.0.dist-info"
 	write $site/cupy/.data/_wheel.json '{ "cuda": "11.x", "nccl": { "version": "2.15.1",' \
@@ -55,7 +55,7 @@ case_nccl() {
 	plant "$fakes/libfake_nccl_2.15.1.so" /cuda_lib/11.x/nccl/2.15.1/lib/libnccl.so.2
 	check VIRTUAL_ENV=/opt/venv CUPY_CUDA_LIB_PATH=/cuda_lib
 	finds user-loads ok "CuPy 13.4.0" "loads NCCL 2.15.1 for CUDA 11.8" /cuda_lib/11.x
-	# An environment that conda made somewhere, and that is not the active one.
+	# A conda environment outside of the usual places that is not active.
 	conda=/scratch/envs/old/lib/python3.10/site-packages
 	home=$(getent passwd "$(id -u)" | cut -d: -f6)
 	plant "$fakes/libfake_nccl_2.14.3.so" $conda/nvidia/nccl/lib/libnccl.so.2
@@ -65,7 +65,7 @@ case_nccl() {
 	check VIRTUAL_ENV=/opt/venv
 	finds nccl-copy ok "2.14.3 for CUDA 11.7 in $conda/nvidia/nccl/lib/libnccl.so.2"
 	rm -r "$root/scratch" "$root$home"
-	# PyTorch that finds none; odd files.
+	# PyTorch without any NCCL; files that are not libraries.
 	rm -r "$root/usr/lib64" "$root$site/nvidia" "$root$site"/cupy*
 	check VIRTUAL_ENV=/opt/venv
 	finds user-finds-none warn PyTorch "12.1" nvidia-nccl-cu12
@@ -80,7 +80,7 @@ case_nccl() {
 }
 
 case_launcher() {
-	# Jobs of several hosts need a way out.
+	# A job of several hosts needs a network interface.
 	PATH=$PATH:/sbin:/usr/sbin
 	if ! eval "$(nic eth0 192.0.2.1/24)" 2>/dev/null; then
 		echo "SKIP this process may not make a network namespace"
@@ -88,7 +88,7 @@ case_launcher() {
 	fi
 	check
 	finds launcher-none note "torchrun, Slurm or MPI"
-	# Row 4: a world of 4 on a 2 x 4 cluster.
+	# A world size of 4 on a cluster of 2 hosts with 4 GPUs.
 	address="MASTER_ADDR=192.0.2.9 MASTER_PORT=29500"
 	# shellcheck disable=SC2086
 	check RANK=7 WORLD_SIZE=4 LOCAL_RANK=3 LOCAL_WORLD_SIZE=4 NODE_RANK=1 $address
@@ -101,13 +101,13 @@ case_launcher() {
 	finds_not rank-too-large
 	finds_not world-too-small
 	status_is 0
-	# Lightning sets the rest by itself.
+	# Lightning sets the other variables itself.
 	check NODE_RANK=1 WORLD_SIZE=4 LOCAL_WORLD_SIZE=4
 	finds world-too-small error "export WORLD_SIZE=8"
 	check RANK=3 WORLD_SIZE=8 LOCAL_RANK=3 LOCAL_WORLD_SIZE=4 NODE_RANK=1
 	finds rank-layout warn "RANK=3" "result in 7"
 	finds incomplete warn "MASTER_ADDR, MASTER_PORT"
-	# Names and words with a slip in them; what torchrun and others set besides is none.
+	# Misspelt variables and values; other variables that torchrun and others set are correct.
 	check RANK=0 WORLD_SIZE=1 MASTER_PROT=29500 MASTER_ADDRESS=192.0.2.9
 	finds unknown-name warn "MASTER_PROT=29500" "export MASTER_PORT=29500; unset MASTER_PROT"
 	finds unknown-name warn "MASTER_ADDR is meant" "export MASTER_ADDR=192.0.2.9"
@@ -135,7 +135,7 @@ case_launcher() {
 	# shellcheck disable=SC2086
 	check OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=8 RANK=2 WORLD_SIZE=8 $address
 	finds launchers-differ warn "RANK=2" "OMPI_COMM_WORLD_RANK=5"
-	# Ranks dealt out in turn, by those who know: Slurm, and torchrun on unequal hosts.
+	# Round-robin ranks are valid from Slurm, and from torchrun on unequal hosts.
 	check SLURM_PROCID=1 SLURM_NTASKS=4 SLURM_NODEID=1 SLURM_NTASKS_PER_NODE=4 SLURM_LOCALID=0 \
 		SLURM_NNODES=2
 	status_is 0
@@ -172,7 +172,7 @@ case_master() {
 	# shellcheck disable=SC2086
 	in_namespace "$here" $job MASTER_ADDR=no-such-host.invalid MASTER_PORT=29500
 	finds master-unresolved error no-such-host.invalid "IP address"
-	# Row 6: somebody else has the port.
+	# Another program uses the port.
 	# shellcheck disable=SC2086
 	in_namespace "$here
 		$build/tests/tool/check/listener 192.0.2.1 >'$work/port' & listener=\$!

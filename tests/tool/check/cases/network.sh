@@ -1,13 +1,13 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# Cases of check.sh: of interfaces, networks and firewalls.
-# shellcheck disable=SC2034,SC2154 # what check.sh and tree.sh set and read
+# Cases of check.sh: interfaces, networks and firewalls.
+# shellcheck disable=SC2034,SC2154 # set and used by check.sh and tree.sh
 
 case_interfaces() {
 	two=$(nic eth1 192.0.2.1/24; nic eth10 198.51.100.1/24)
 	in_namespace "$two"
 	status_is 0
-	# Row 7: interfaces that do not exist, prefixes that match too much, only lo or a bridge.
+	# Interfaces that do not exist, prefixes that match too much, only lo or a bridge.
 	in_namespace "$two" NCCL_SOCKET_IFNAME=eth0
 	finds ifname-none error "NCCL_SOCKET_IFNAME=eth0" "no socket interface found" "eth1, eth10"
 	status_is 2
@@ -40,7 +40,7 @@ case_network() {
 	finds interface-unused note "lo loopback"
 	finds nccls-choice ok "without a plugin: eth0"
 	status_is 0
-	# A bridge for containers beside the NIC: NCCL takes both, and goes over the first.
+	# A container bridge beside the NIC: NCCL uses both, the first one for its connections.
 	bridge="ip link add br-1 type bridge; ip link set peer_eth0 master br-1
 		ip link set br-1 up; ip addr add 172.18.0.1/16 dev br-1"
 	in_namespace "$(nic eth0 192.0.2.1/24) $bridge"
@@ -48,7 +48,7 @@ case_network() {
 	in_namespace "$(nic eth0 192.0.2.1/24) $bridge" "NCCL_SOCKET_IFNAME=^docker,lo,virbr,br-,veth"
 	finds_not nccl-takes-bridge
 	finds nccls-choice ok "without a plugin: eth0"
-	# A list of what not to take lets in what NCCL leaves out by itself: lo, as the first one.
+	# An exclusion list replaces NCCL's default, so lo is no longer excluded, and comes first.
 	in_namespace "$(nic eth0 192.0.2.1/24)" NCCL_SOCKET_IFNAME=^docker0
 	finds ifname-lets-in warn "NCCL_SOCKET_IFNAME=^docker0" "not reach other hosts: lo" \
 		"export NCCL_SOCKET_IFNAME=^docker0,lo"
@@ -65,7 +65,7 @@ case_network() {
 	in_namespace "$(nic eth0 192.0.2.1/24) $bridge" NCCL_SOCKET_IFNAME=^=docker0,lo \
 		LD_LIBRARY_PATH=/opt/lib
 	finds_not ifname-lets-in
-	# Two NICs in one subnet: the kernel sends by one of them; the remedy, applied.
+	# Two NICs in one subnet: the kernel sends by one of them. Then with the fix applied.
 	pair="$(nic eth0 192.0.2.1/24; nic eth1 192.0.2.2/24)"
 	in_namespace "$pair"
 	finds same-subnet warn "packets that eth1 sends from 192.0.2.2 leave through eth0" "eth0 carries the traffic"
@@ -113,7 +113,7 @@ case_network() {
 }
 
 case_firewall() {
-	# Row 6: the packet filter does not let the others in; with the fix applied it does.
+	# The firewall drops connections from other hosts; with the fix applied it accepts them.
 	apart="unshare -n"
 	$apart true 2>/dev/null || apart+=" -r"
 	PATH=$PATH:/sbin:/usr/sbin $apart nft list ruleset >"$work/why" 2>&1 || {
@@ -159,7 +159,7 @@ case_firewall() {
 	finds_not firewall-closed
 	in_namespace "$(rules "tcp dport vmap { 29500 : accept, 32768-60999 : jump service }")" $master
 	finds firewall-some note "ports 32768 to 60999"
-	# What other headers, families and hooks have does not count.
+	# Rules of other protocols, families and hooks do not count.
 	in_namespace "$nic nft -f - <<-'END'
 		table ip6 six { chain input { type filter hook input priority 0; policy drop; }; }
 		table ip four { chain forward { type filter hook forward priority 0; policy drop; }

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# Cases of check.sh: what `anynet check` finds of plugins, filters, settings and files.
-# shellcheck disable=SC2034,SC2154 # what check.sh and tree.sh set and read
+# Cases of check.sh: plugins, filters, settings and files.
+# shellcheck disable=SC2034,SC2154 # set and used by check.sh and tree.sh
 
 case_plugin() {
-	# Row 5: which file, which table, or why not, for each range of releases.
+	# For each range of releases: the file and the exported symbol that NCCL loads, or why it loads none.
 	check
 	finds plugin-none note "2.12 – 2.32" "libnccl-net.so" harmless
 	check NCCL_NET_PLUGIN=anynet
@@ -21,8 +21,8 @@ case_plugin() {
 	finds plugin-name-kept ok "2.28.3 – 2.29.7"
 	finds_not plugin-name-lost
 	finds_not plugin-several
-	# The packages' file has another name of its own, so it is not found again by the usual one,
-	# unless that is anynet, too.
+	# The file of the packages has another SONAME, so NCCL does not find it again by the usual name, unless that is
+	# anynet as well.
 	plant "$build/plugin/packaged/libnccl-net.so" /opt/packaged/libnccl-net-anynet.so
 	check LD_LIBRARY_PATH=/opt/packaged NCCL_NET_PLUGIN=anynet
 	finds plugin-name-lost note "2.28.3 – 2.29.7" NCCL_NET_PLUGIN_REF_COUNT=1
@@ -32,7 +32,7 @@ case_plugin() {
 	check LD_LIBRARY_PATH=/opt/packaged NCCL_NET_PLUGIN=anynet NCCL_NET_PLUGIN_REF_COUNT=1
 	finds_not plugin-name-lost
 
-	# A path works from 2.21 on, a list from 2.27 on, "none" from 2.28 on.
+	# NCCL supports a path since 2.21, a list since 2.27, and "none" since 2.28.
 	check NCCL_NET_PLUGIN=/opt/lib/libnccl-net.so
 	finds plugin-not-found warn "2.13 – 2.20" "NCCL_NET_PLUGIN=anynet"
 	finds plugin-name-kept ok
@@ -48,7 +48,7 @@ case_plugin() {
 	check LD_LIBRARY_PATH=/opt/lib NCCL_NET_PLUGIN=static
 	finds plugin-static warn "2.22 – 2.32" "program itself"
 
-	# Another plugin in the way, or one that cannot be loaded.
+	# Another plugin that is found first, or one that cannot be loaded.
 	plant "$fakes/libfake_plugin.so" /opt/other/libnccl-net.so
 	check LD_LIBRARY_PATH=/opt/other:/opt/lib
 	finds plugin-other warn "/opt/other/libnccl-net.so" "found before /opt/lib/libnccl-net.so" \
@@ -79,13 +79,13 @@ case_plugin() {
 	finds_not plugin-unusable
 	cp "$work/libc" "$root/lib64/libc.so.6"
 
-	# Names that would do something to a terminal, or to who reads the JSON.
+	# Names that would affect a terminal, or a reader of the JSON.
 	plant "$fakes/libfake_plugin.so" /opt/lib/$'libnccl-net-\033[2J\377.so'
 	check LD_LIBRARY_PATH=/opt/lib NCCL_SOMETHING=$'\033[2J\377'
 	finds plugin-several note 'libnccl-net-\\x1b[2J\\xff.so'
 	LC_ALL=C grep -q $'[\001-\010\013-\037]' "$work/json" && fail "control characters"
 	iconv -f UTF-8 -t UTF-16 "$work/json" >"$work/wide" || fail "not UTF-8"
-	# As text; and a command line that is not understood is an error.
+	# Text output; and an invalid command line is an error.
 	env -i "$tool" check --root "$root" >"$work/json" || fail "status $?"
 	grep -q "^0 errors, 0 warnings" "$work/json" || fail "no summary"
 	env -i "$tool" check --root /nowhere 2>"$work/json" && fail "a root that is not there"
@@ -94,7 +94,7 @@ case_plugin() {
 	[ $? = 3 ] || fail "a wrong option is no error"
 	rm "$root/opt/lib/libnccl-net-"$'\033'*
 
-	# With an NCCL on the host the others do not count.
+	# If the host has an NCCL, other releases do not count.
 	plant "$fakes/libfake_nccl_2.28.9.so" /usr/local/nccl2/lib/libnccl.so.2
 	check LD_LIBRARY_PATH=/opt/packaged NCCL_NET_PLUGIN=anynet
 	finds plugin-name-lost warn "issue 1978"
@@ -117,7 +117,7 @@ case_plugin() {
 }
 
 case_filter() {
-	# Row 2: an empty NCCL_NET.
+	# An empty NCCL_NET.
 	check NCCL_NET=
 	finds net-empty error "not the same as unset" "unset NCCL_NET" ncclInvalidUsage
 	status_is 2
@@ -163,7 +163,7 @@ case_settings() {
 	finds removed warn NCCL_IB_CUDA_SUPPORT=1 "NCCL 2.4.0" "unset NCCL_IB_CUDA_SUPPORT"
 	finds renamed note TORCH_NCCL_BLOCKING_WAIT
 	finds empty note NCCL_IB_HCA
-	# Row 7: more sockets than NCCL takes.
+	# More sockets than NCCL permits.
 	check NCCL_SOCKET_NTHREADS=16 NCCL_NSOCKS_PERTHREAD=8
 	finds too-many-sockets warn "128 sockets" "at most 64"
 	check NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4
@@ -175,7 +175,7 @@ case_settings() {
 	plant "$plugin" /opt/lib/libnccl-net.so
 	check NCCL_NET=IB NCCL_IB_DISABLE=1 LD_LIBRARY_PATH=/opt/lib
 	finds ib-asked-and-disabled warn "uses TCP"
-	# Settings that the NCCL of this host is too old for.
+	# Settings for which the NCCL of this host is too old.
 	plant "$fakes/libfake_nccl_2.19.3.so" /usr/local/nccl2/lib/libnccl.so.2
 	check NCCL_IB_OOO_RQ=1 NCCL_SOCKET_RETRY_CNT=9
 	finds too-new warn "NCCL_IB_OOO_RQ=1" "2.30.3 and newer"
@@ -203,7 +203,7 @@ case_files() {
 	finds set ok "NCCL_ALGO=tree"
 	check NCCL_CONF_FILE='~/nccl.conf'
 	finds file-missing warn "does not expand ~"
-	# A tree of somebody else's does not make this process load anything.
+	# Files of another user must not make this process load a library.
 	write /site/nccl.conf "NCCL_IBVERBS_LIB=$fakes/libfake_plugin.so" "NCCL_NET=IB"
 	check NCCL_CONF_FILE=/site/nccl.conf
 	finds set ok "NCCL_NET=IB (in /site/nccl.conf:2)"

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# Cases of check.sh: how it reports, and what it says of a host in order.
-# shellcheck disable=SC2034,SC2154 # what check.sh and tree.sh set and read
+# Cases of check.sh: the report for the maintainers, and the verdict on a healthy host.
+# shellcheck disable=SC2034,SC2154 # set and used by check.sh and tree.sh
 
 case_report() {
-	# What is sent to us: what a row of the table of adapters needs, and nobody's names or secrets.
+	# The report contains what a row of the table of adapters needs, and no names or secrets.
 	switch=/sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0
 	nic=$switch/0000:3c:01.0/0000:3e:00.0
 	device $switch/0000:3c:00.0/0000:3d:00.0 0x10de 0x030200 0
@@ -42,7 +42,7 @@ case_report() {
 		status=$?
 		[ -s "$work/stderr" ] && { cat "$work/stderr"; fail "something on stderr"; }
 	}
-	# has TEXT...: in the file, blanks and line ends aside
+	# has TEXT...: these texts are in the file, ignoring blanks and line ends
 	has() {
 		local text
 		for text; do
@@ -83,8 +83,8 @@ case_report() {
 }
 
 case_clean() {
-	# No false alarm: a host with a NIC, the plugin, one NCCL, PyTorch, a job that is set up well,
-	# and 20 interfaces and 5 Pythons, which take no time to speak of.
+	# No false alarm: a host with a NIC, the plugin, one NCCL, PyTorch, a correct job, and 20 interfaces and 5
+	# Pythons, which must not slow it down.
 	plant "$plugin" /usr/lib64/libnccl-net.so
 	for i in 1 2 3 4 5; do
 		site=/opt/conda/envs/env$i/lib/python3.1$i/site-packages
@@ -103,7 +103,7 @@ case_clean() {
 		MASTER_ADDR=192.0.2.1 MASTER_PORT=29500 CONDA_PREFIX=/opt/conda/envs/env1 \
 		NCCL_NET=IB NCCL_IB_DISABLE=0 ANYNET_IO_THREADS=2 NCCL_VERSION=2.30.7
 	if [ -z "$(findings usable)" ]; then
-		# The one thing that is not as asked: there is no InfiniBand.
+		# The only finding: the job asks for InfiniBand, and there is none.
 		finds asked-without warn "uses TCP on eth0"
 		in_namespace "$interfaces" NCCL_DEBUG=INFO NCCL_SOCKET_IFNAME=eth0 \
 			CONDA_PREFIX=/opt/conda/envs/env1
@@ -115,7 +115,7 @@ case_clean() {
 	done
 	in_namespace "$interfaces"
 	status_is 0
-	# The same with RoCE and a GPU beside each other, as they should be.
+	# The same host with RoCE and a GPU at one PCI switch, which is the best placement.
 	port=/sys/class/infiniband/mlx5_0/ports/1
 	write $port/state "4: ACTIVE"
 	write $port/link_layer Ethernet
@@ -145,7 +145,7 @@ case_clean() {
 	finds port ok mlx5_0:1
 	finds way ok "PIX, GPUDirect RDMA by dma-buf"
 	finds runtime ok 13.0.96
-	# What a process may pin is this host's.
+	# The limit of locked memory is that of the real host.
 	if [ -z "$(findings memlock)" ]; then status_is 0; fi
 	bad=$(grep -B3 -E '"level": "(warning|error)"' "$work/json" | grep '"id"' | grep -v memlock)
 	[ -z "$bad" ] || fail "alarms on a clean host: $bad"

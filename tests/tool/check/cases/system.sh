@@ -1,12 +1,12 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# Cases of check.sh: of the system; and hosts that mean harm.
-# shellcheck disable=SC2034,SC2154 # what check.sh and tree.sh set and read
+# Cases of check.sh: the system, and hostile hosts.
+# shellcheck disable=SC2034,SC2154 # set and used by check.sh and tree.sh
 
 case_system() {
 	job="RANK=0 WORLD_SIZE=8 LOCAL_RANK=0 LOCAL_WORLD_SIZE=4"
 	here=$(nic eth0 192.0.2.1/24)
-	# Nothing leads to the other hosts; no route to the master; what it is not.
+	# No interface to other hosts; no route to the master; invalid forms of its address.
 	# shellcheck disable=SC2086
 	in_namespace : $job MASTER_ADDR=192.0.2.9 MASTER_PORT=29500
 	finds no-way-out error "several hosts" lo "docker run --network=host"
@@ -36,7 +36,7 @@ case_system() {
 	# shellcheck disable=SC2086
 	in_namespace "$here" $job MASTER_ADDR=fd00::1 MASTER_PORT=29500
 	finds_not master-form
-	# A name that is this host's own for itself only.
+	# A host name that resolves to a loopback address on this host only.
 	if unshare -u true 2>/dev/null; then
 		eval "$here"
 		# shellcheck disable=SC2086
@@ -85,7 +85,7 @@ case_system() {
 	check
 	finds sys-none error "not mounted"
 	mkdir "$root/sys/class"
-	# Plugins and copies of NCCL that the loader takes or leaves.
+	# Plugins and copies of NCCL that the loader accepts or skips.
 	mkdir -p "$root/opt/other" "$root/opt/dir/libnccl-net.so"
 	plant "$plugin" /opt/lib/libnccl-net.so
 	cp "$plugin" "$root/opt/other/libnccl-net.so"
@@ -111,7 +111,7 @@ case_system() {
 		>"$work/json" 2>/dev/null
 	finds preloaded warn "NCCL 2.19.3" "unset LD_PRELOAD"
 	as=
-	# The wheel that PyTorch asks for.
+	# The version of the wheel that PyTorch requires.
 	site=/opt/venv/lib/python3.11/site-packages
 	plant "$fakes/libfake_nccl_2.19.3.so" $site/nvidia/nccl/lib/libnccl.so.2
 	mkdir -p "$root$site/nvidia_nccl_cu12-2.19.3.dist-info"
@@ -122,7 +122,7 @@ case_system() {
 	write $site/torch-2.4.0.dist-info/METADATA "Requires-Dist: nvidia-nccl-cu12 (==2.19.3)"
 	check VIRTUAL_ENV=/opt/venv
 	finds_not wheel-not-asked
-	# Of this host's releases by default, and areas.
+	# By default only the releases on this host are checked; and selected areas.
 	chmod 644 "$root/opt/lib/libnccl-net.so"
 	options=
 	check VIRTUAL_ENV=/opt/venv LD_LIBRARY_PATH=/opt/lib
@@ -142,12 +142,12 @@ case_system() {
 }
 
 case_hostile() {
-	# Files that are larger than they look, or change while they are read.
+	# Files that are larger than they seem, or change while they are read.
 	plant "$plugin" /opt/lib/libnccl-net.so
 	truncate -s 40G "$root/opt/lib/libnccl-net.so"
 	check LD_LIBRARY_PATH=/opt/lib
 	finds plugin-anynet ok /opt/lib/libnccl-net.so
-	# Its table of symbols has 40 GB.
+	# Its symbol table claims 40 GB.
 	section=$(readelf -SW "$plugin" | awk '$2 == ".dynsym" || $3 == ".dynsym" { gsub(/[][]/, ""); print $1 }')
 	offset=$(readelf -h "$plugin" | awk '/Start of section headers/ { print $5 }')
 	printf '\0\0\0\0\010\0\0\0' | dd of="$root/opt/lib/libnccl-net.so" bs=1 \
@@ -161,7 +161,7 @@ case_hostile() {
 	check LD_LIBRARY_PATH=/opt/lib NCCL_NET_PLUGIN=pipe
 	[ "$status" -lt 3 ] || fail "a pipe"
 	as=
-	# Root runs nothing from a directory that others may write to; it is looked at all the same.
+	# Root loads no library from a directory that others may write to; it is only inspected.
 	if [ "$(id -u)" = 0 ]; then
 		for name in libnftables.so.1 libnvidia-ml.so.1 libibverbs.so.1 librdmacm.so.1 libcuda.so.1; do
 			mkdir -p "$work/libraries/lib"
@@ -180,7 +180,7 @@ case_hostile() {
 			foreign "/usr/lib:$lib"
 			[ -e "$work/mark" ] && fail "root runs what others put into $lib"
 			finds library-path-not-trusted note "$lib"
-			# Whoever has made the environment may have made the note of the first start, too.
+			# The caller controls the environment, so it could also set the variable of the first start.
 			foreign "$lib" ANYNET_CHECK_LIBRARY_PATH=/usr/lib
 			[ -e "$work/mark" ] && fail "root believes the note"
 			chmod 755 "$open"
