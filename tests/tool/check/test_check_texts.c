@@ -98,7 +98,7 @@ static void test_values_are_judged_as_nccl_does(void **state)
 	}
 }
 
-static void test_typos_are_understood(void **state)
+static void test_typos_are_recognised(void **state)
 {
 	(void)state;
 	assert_string_equal(variable_meant("NCCL_SOCKET_IFNAMES")->name, "NCCL_SOCKET_IFNAME");
@@ -220,7 +220,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_variable_is_complete),
 		cmocka_unit_test(test_values_are_judged_as_nccl_does),
-		cmocka_unit_test(test_typos_are_understood),
+		cmocka_unit_test(test_typos_are_recognised),
 		cmocka_unit_test(test_texts_are_made_printable),
 		cmocka_unit_test(test_problems_come_first),
 		cmocka_unit_test(test_lines_are_broken_at_the_width),

@@ -78,7 +78,7 @@ static const char *error_of(const json_t *doc, size_t host)
 }
 
 /* A worker that exits after its last measurement is no error. */
-static void test_end(void **state)
+static void test_end_after_last_measurement(void **state)
 {
 	json_t *doc = run(ORDER_PAIR, ORDER_SERVE, 4747);
 
@@ -115,7 +115,7 @@ static void test_no_port(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_end),
+		cmocka_unit_test(test_end_after_last_measurement),
 		cmocka_unit_test(test_early_end),
 		cmocka_unit_test(test_no_port),
 	};

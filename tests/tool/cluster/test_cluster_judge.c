@@ -70,7 +70,7 @@ static void spoil(json_t *run, size_t a, size_t b, const char *part, const char 
 		json_object_set_new(link, "state", json_string("broken"));
 }
 
-static void test_fine(void **state)
+static void test_no_findings(void **state)
 {
 	(void)state;
 	for (size_t hosts = 1; hosts < 9; hosts++)
@@ -264,7 +264,7 @@ static void test_layout(void **state)
 	expect(launched(slurm, last, 2), 2, "launcher", "SLURM_NODEID: no host has 2, of 3 hosts");
 }
 
-static void test_before(void **state)
+static void test_earlier_run(void **state)
 {
 	json_t *run = made_up_run(4), *before = made_up_run(4);
 
@@ -295,7 +295,7 @@ static void expect_unclear(json_t *run, const char *pairs)
 	json_decref(run);
 }
 
-static void test_unclear(void **state)
+static void test_pairs_to_repeat(void **state)
 {
 	json_t *run = made_up_run(6);
 
@@ -311,7 +311,7 @@ static void test_unclear(void **state)
 }
 
 /* The better of two measurements counts, but a failure of the second one counts, too. */
-static void test_again(void **state)
+static void test_repeated_measurement(void **state)
 {
 	json_t *run = made_up_run(2), *link = made_up_link(run, 0, 1), *again;
 
@@ -334,7 +334,7 @@ static void test_again(void **state)
 }
 
 /* Files and other hosts may contain anything. */
-static void test_nonsense(void **state)
+static void test_invalid_input(void **state)
 {
 	static const char *const values[] = {
 		"null",  "5", "'x'", "[]", "{}", "[[], 5, 'x', null]", "{'name': 5, 'env': []}",
@@ -370,7 +370,7 @@ static size_t kept(const json_t *link, const char *list)
 }
 
 /* A worker that reports more than can exist fills neither memory nor the report. */
-static void test_too_much(void **state)
+static void test_too_many_results(void **state)
 {
 	json_t *many = json_array(), *link, *findings;
 	char *long_text = malloc(LINK_BYTES + 1);
@@ -401,13 +401,19 @@ static void test_too_much(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_fine),      cmocka_unit_test(test_one_pair),
-		cmocka_unit_test(test_one_host),  cmocka_unit_test(test_all_hosts),
-		cmocka_unit_test(test_path),      cmocka_unit_test(test_hosts),
-		cmocka_unit_test(test_launchers), cmocka_unit_test(test_layout),
-		cmocka_unit_test(test_before),    cmocka_unit_test(test_unclear),
-		cmocka_unit_test(test_again),     cmocka_unit_test(test_nonsense),
-		cmocka_unit_test(test_too_much),
+		cmocka_unit_test(test_no_findings),
+		cmocka_unit_test(test_one_pair),
+		cmocka_unit_test(test_one_host),
+		cmocka_unit_test(test_all_hosts),
+		cmocka_unit_test(test_path),
+		cmocka_unit_test(test_hosts),
+		cmocka_unit_test(test_launchers),
+		cmocka_unit_test(test_layout),
+		cmocka_unit_test(test_earlier_run),
+		cmocka_unit_test(test_pairs_to_repeat),
+		cmocka_unit_test(test_repeated_measurement),
+		cmocka_unit_test(test_invalid_input),
+		cmocka_unit_test(test_too_many_results),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

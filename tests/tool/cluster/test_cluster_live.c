@@ -145,7 +145,7 @@ static const char *judged(struct live *live, const struct plan *p, int looks)
 	return text;
 }
 
-static void test_each_fault_has_one_name(void **state)
+static void test_each_fault_has_one_finding(void **state)
 {
 	static const struct {
 		struct plan plan;
@@ -190,7 +190,7 @@ static void test_each_fault_has_one_name(void **state)
 	}
 }
 
-static void test_a_moment_is_no_fault(void **state)
+static void test_short_faults_are_ignored(void **state)
 {
 	struct live *live = live_new();
 
@@ -214,7 +214,7 @@ static void test_a_moment_is_no_fault(void **state)
 
 /* The plugin moves data away from a bad path at once: little evidence is enough, and it is kept while there is no new
  * one. */
-static void test_a_path_that_is_left_is_named(void **state)
+static void test_an_abandoned_path_is_reported(void **state)
 {
 	struct live *live = live_new();
 
@@ -232,7 +232,7 @@ static void test_a_path_that_is_left_is_named(void **state)
 }
 
 /* If the plugin leaves the path within one look, that is the second sign, unless the whole job pauses. */
-static void test_a_path_that_is_left_at_once_is_named(void **state)
+static void test_a_path_abandoned_at_once_is_reported(void **state)
 {
 	static const struct plan well = { 0 }, slow = { .slow = { 1, 2 } },
 				 unused = { .unused = { 1, 2 } }, pause = { .unused_all = true },
@@ -256,7 +256,7 @@ static void test_a_path_that_is_left_at_once_is_named(void **state)
 }
 
 /* Input from another host may be anything. */
-static void test_nonsense_does_no_harm(void **state)
+static void test_invalid_facts(void **state)
 {
 	static const char *const words[] = {
 		"[]",
@@ -280,11 +280,11 @@ static void test_nonsense_does_no_harm(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_each_fault_has_one_name),
-		cmocka_unit_test(test_a_moment_is_no_fault),
-		cmocka_unit_test(test_a_path_that_is_left_is_named),
-		cmocka_unit_test(test_a_path_that_is_left_at_once_is_named),
-		cmocka_unit_test(test_nonsense_does_no_harm),
+		cmocka_unit_test(test_each_fault_has_one_finding),
+		cmocka_unit_test(test_short_faults_are_ignored),
+		cmocka_unit_test(test_an_abandoned_path_is_reported),
+		cmocka_unit_test(test_a_path_abandoned_at_once_is_reported),
+		cmocka_unit_test(test_invalid_facts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -134,7 +134,7 @@ static int greet_bytes(const char *bytes, size_t count, uint32_t *version)
 
 #define GREET(text, version) greet_bytes(text, sizeof(text) - 1, version)
 
-static void test_noise(void **state)
+static void test_text_before_greeting(void **state)
 {
 	static char flood[PAIR_NOISE_MAX + 100];
 	uint32_t version;
@@ -156,7 +156,7 @@ int main(void)
 		cmocka_unit_test(test_orders),
 		cmocka_unit_test(test_joins),
 		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_noise),
+		cmocka_unit_test(test_text_before_greeting),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

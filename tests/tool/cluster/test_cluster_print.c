@@ -64,7 +64,7 @@ static void test_paths(void **state)
 }
 
 /* No line is wider than the terminal, and no column is missing. */
-static void test_narrow(void **state)
+static void test_narrow_terminal(void **state)
 {
 	json_t *run = made_up_run(HOSTS);
 	char *text, *line, *next;
@@ -110,7 +110,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_matrix),
 		cmocka_unit_test(test_paths),
-		cmocka_unit_test(test_narrow),
+		cmocka_unit_test(test_narrow_terminal),
 		cmocka_unit_test(test_huge_figures),
 	};
 

@@ -32,7 +32,7 @@ static size_t play(size_t hosts, size_t round)
 	return pairs;
 }
 
-static void test_all(void **state)
+static void test_every_pair_once(void **state)
 {
 	(void)state;
 	for (size_t hosts = 2; hosts <= MOST; hosts++) {
@@ -47,7 +47,7 @@ static void test_all(void **state)
 	}
 }
 
-static void test_turns(void **state)
+static void test_roles_are_balanced(void **state)
 {
 	(void)state;
 	memset(met, 0, sizeof(met));
@@ -62,7 +62,7 @@ static void test_turns(void **state)
 	}
 }
 
-static void test_few(void **state)
+static void test_fewer_than_two_hosts(void **state)
 {
 	(void)state;
 	assert_int_equal(rounds_count(0), 0);
@@ -73,9 +73,9 @@ static void test_few(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_all),
-		cmocka_unit_test(test_turns),
-		cmocka_unit_test(test_few),
+		cmocka_unit_test(test_every_pair_once),
+		cmocka_unit_test(test_roles_are_balanced),
+		cmocka_unit_test(test_fewer_than_two_hosts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,7 +38,7 @@ static void check_first(const char *text, const char *id, enum confidence confid
 }
 
 /* An error of the program takes precedence over later network errors, but not over earlier ones. */
-static void program(void **state)
+static void program_error_first(void **state)
 {
 	(void)state;
 	check_first("[rank1]: KeyError: 'loss'\n" REFUSED, "exception", CONFIDENCE_LIKELY);
@@ -54,7 +54,7 @@ static void program(void **state)
 }
 
 /* The source lines of a traceback, and messages about handled errors, are no failure. */
-static void no_program(void **state)
+static void handled_errors_are_ignored(void **state)
 {
 	static const char *const lines[] = {
 		"    except KeyError: pass",
@@ -75,7 +75,7 @@ static void no_program(void **state)
 }
 
 /* A message without a rule is only a warning; with an error in the log, it is ranked before consequences. */
-static void unknown(void **state)
+static void unknown_messages(void **state)
 {
 	struct report *report = read_text(STRANGE);
 
@@ -132,7 +132,7 @@ static void last_error(void **state)
 		    CONFIDENCE_CONSEQUENCE);
 }
 
-static void explained(void **state)
+static void earlier_error_is_the_cause(void **state)
 {
 	static const char port[] = "NCCL WARN NET/IB : mlx5_0:1 Got async event : port error\n";
 	static const char retry[] =
@@ -146,7 +146,7 @@ static void explained(void **state)
 	check_first(text, "ib-retry-exceeded", CONFIDENCE_CERTAIN);
 }
 
-static void behind(void **state)
+static void rank_behind(void **state)
 {
 #define WAITS(rank, at)                                                                 \
 	"[E x.cpp:458] [Rank " #rank "] Watchdog caught collective operation timeout: " \
@@ -171,7 +171,7 @@ static void behind(void **state)
 }
 
 /* Repeated blanks match a single one. */
-static void blanks(void **state)
+static void repeated_blanks(void **state)
 {
 	(void)state;
 	check_first("slurmstepd:   error:  mpi/pmix_v4: _errhandler\n" CLOSED, "launcher-error",
@@ -181,10 +181,10 @@ static void blanks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(program),    cmocka_unit_test(no_program),
-		cmocka_unit_test(unknown),    cmocka_unit_test(only_consequences),
-		cmocka_unit_test(last_error), cmocka_unit_test(explained),
-		cmocka_unit_test(behind),     cmocka_unit_test(blanks),
+		cmocka_unit_test(program_error_first), cmocka_unit_test(handled_errors_are_ignored),
+		cmocka_unit_test(unknown_messages),    cmocka_unit_test(only_consequences),
+		cmocka_unit_test(last_error),          cmocka_unit_test(earlier_error_is_the_cause),
+		cmocka_unit_test(rank_behind),         cmocka_unit_test(repeated_blanks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,7 +31,7 @@ static void refused(const char *text, const char *because)
 	rules_free(rules);
 }
 
-static void faults(void **state)
+static void invalid_rules(void **state)
 {
 	(void)state;
 	refused("line 12345678\n", "mine:1: before the first [rule]");
@@ -98,7 +98,7 @@ static void patterns(void **state)
 }
 
 /* A pattern with endless backtracking does not match, and terminates. */
-static void bounded(void **state)
+static void endless_backtracking(void **state)
 {
 	char why[256], line[4000];
 	struct match match;
@@ -135,8 +135,8 @@ static void own_rules_first(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(faults),          cmocka_unit_test(nul_byte),
-		cmocka_unit_test(patterns),        cmocka_unit_test(bounded),
+		cmocka_unit_test(invalid_rules),   cmocka_unit_test(nul_byte),
+		cmocka_unit_test(patterns),        cmocka_unit_test(endless_backtracking),
 		cmocka_unit_test(own_rules_first),
 	};
 

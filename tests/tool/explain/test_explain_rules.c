@@ -139,7 +139,7 @@ static void clean_logs(void **state)
 }
 
 /* Logs from public reports, as quoted there, and the expected first cause. */
-static void complaints(void **state)
+static void reported_logs(void **state)
 {
 	static const struct {
 		const char *log, *cause;
@@ -216,7 +216,7 @@ static bool names(const char *text, const char *number)
 
 /* Public issues and threads: each has a rule that names it. Those without a message in a log (NVIDIA/nccl PRs 2318,
  * 2394, 2395) are not listed. */
-static void threads(void **state)
+static void reported_issues(void **state)
 {
 	static const struct {
 		const char *rule, *numbers;
@@ -272,9 +272,9 @@ static void threads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(samples),    cmocka_unit_test(filter_finds_all),
-		cmocka_unit_test(clean_logs), cmocka_unit_test(complaints),
-		cmocka_unit_test(threads),
+		cmocka_unit_test(samples),         cmocka_unit_test(filter_finds_all),
+		cmocka_unit_test(clean_logs),      cmocka_unit_test(reported_logs),
+		cmocka_unit_test(reported_issues),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

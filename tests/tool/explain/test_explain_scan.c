@@ -146,7 +146,7 @@ static void values_that_differ(void **state)
 	report_free(failed);
 }
 
-static void follows_alone(void **state)
+static void consequence_without_cause(void **state)
 {
 	struct report *report =
 		read_text("[rank1]: unhandled system error, NCCL version 2.19.3\n"
@@ -161,7 +161,7 @@ static void follows_alone(void **state)
 }
 
 /* A consequence is listed below the first cause before it; without one, below the first cause of all. */
-static void follows_its_cause(void **state)
+static void consequence_below_its_cause(void **state)
 {
 	struct report *report = read_text(
 		"a:1:1 [0] NCCL INFO init.cc:126 -> 5\n"
@@ -276,7 +276,7 @@ static void hostile_bytes(void **state)
 	report_free(report);
 }
 
-static void cleaned(void **state)
+static void clean_text(void **state)
 {
 	static const struct {
 		const char *in, *out;
@@ -334,13 +334,13 @@ int main(void)
 		cmocka_unit_test(prefixes),
 		cmocka_unit_test(first_of_two_files),
 		cmocka_unit_test(values_that_differ),
-		cmocka_unit_test(follows_alone),
-		cmocka_unit_test(follows_its_cause),
+		cmocka_unit_test(consequence_without_cause),
+		cmocka_unit_test(consequence_below_its_cause),
 		cmocka_unit_test(progress_bars),
 		cmocka_unit_test(any_block_size),
 		cmocka_unit_test(long_lines),
 		cmocka_unit_test(hostile_bytes),
-		cmocka_unit_test(cleaned),
+		cmocka_unit_test(clean_text),
 		cmocka_unit_test(many_sources),
 	};
 

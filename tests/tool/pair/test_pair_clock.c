@@ -42,7 +42,7 @@ static void test_best_trip(void **state)
 }
 
 /* The true offset is within the error, however the round trip is divided. */
-static void test_error_holds(void **state)
+static void test_offset_within_error(void **state)
 {
 	(void)state;
 	for (int64_t there = 0; there <= 1000; there += 10) {
@@ -56,7 +56,7 @@ static void test_error_holds(void **state)
 	}
 }
 
-static void test_impossible(void **state)
+static void test_impossible_times(void **state)
 {
 	const struct clock_sample samples[] = {
 		trip(T, 0, 100, -50, 100),          /* replied before it was seen */
@@ -79,8 +79,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_best_trip),
-		cmocka_unit_test(test_error_holds),
-		cmocka_unit_test(test_impossible),
+		cmocka_unit_test(test_offset_within_error),
+		cmocka_unit_test(test_impossible_times),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

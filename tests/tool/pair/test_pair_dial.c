@@ -110,7 +110,7 @@ static void test_unauthenticated_peers_are_sent_nothing(void **state)
 	}
 }
 
-static void test_who_knows_the_token_is_sent_all(void **state)
+static void test_peer_with_the_token_is_sent_data(void **state)
 {
 	struct responder *r = responder_new();
 	struct sockaddr_storage at;
@@ -161,7 +161,7 @@ static void test_the_proof_is_siphash(void **state)
 	assert_memory_equal(proof, wanted, sizeof(proof));
 }
 
-static void test_what_may_be_dialled(void **state)
+static void test_permitted_addresses(void **state)
 {
 	json_t *facts = json_pack("{s:[{s:s}, {s:s}]}", "devices", "address", "192.0.2.7",
 				  "address", "127.0.0.9");
@@ -193,10 +193,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unauthenticated_peers_are_sent_nothing),
-		cmocka_unit_test(test_who_knows_the_token_is_sent_all),
+		cmocka_unit_test(test_peer_with_the_token_is_sent_data),
 		cmocka_unit_test(test_silent_connections),
 		cmocka_unit_test(test_the_proof_is_siphash),
-		cmocka_unit_test(test_what_may_be_dialled),
+		cmocka_unit_test(test_permitted_addresses),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -91,7 +91,7 @@ static void test_text_only(void **state)
 }
 
 /* A text truncated within a character is still printed. */
-static void test_cut(void **state)
+static void test_truncated_text(void **state)
 {
 	json_t *list = json_array();
 	char what[FINDING_MAX + 10];
@@ -112,7 +112,7 @@ int main(void)
 		cmocka_unit_test(test_width),
 		cmocka_unit_test(test_colour),
 		cmocka_unit_test(test_text_only),
-		cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_truncated_text),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,7 +76,7 @@ static void expect(const char *path, const char *value, int status, const char *
 	json_decref(result);
 }
 
-static void test_fine(void **state)
+static void test_no_findings(void **state)
 {
 	(void)state;
 	expect("host", "'x'", 0, "");
@@ -161,7 +161,7 @@ static void test_hosts(void **state)
 	expect("remote.devices.0.address", "'127.0.0.1'", 2, "the other host: the plugin gets only the loopback interface");
 }
 
-static void test_way(void **state)
+static void test_clock_and_route(void **state)
 {
 	(void)state;
 	expect("clock.offset_ns", "-1100000000", 1, "1.100 s behind");
@@ -253,7 +253,7 @@ static void test_limits(void **state)
 }
 
 /* The peer's part of the result may be anything. */
-static void test_nonsense(void **state)
+static void test_invalid_results(void **state)
 {
 	static const char *const values[] = {
 		"null", "5", "'x'", "[]", "{}", "[[], 5, 'x', null]", "{'NCCL_X': 5, 'env': []}"
@@ -278,11 +278,11 @@ static void test_nonsense(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_fine),      cmocka_unit_test(test_bounds),
-		cmocka_unit_test(test_addresses), cmocka_unit_test(test_hosts),
-		cmocka_unit_test(test_way),       cmocka_unit_test(test_ports),
-		cmocka_unit_test(test_streams),   cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_nonsense),
+		cmocka_unit_test(test_no_findings),     cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_addresses),       cmocka_unit_test(test_hosts),
+		cmocka_unit_test(test_clock_and_route), cmocka_unit_test(test_ports),
+		cmocka_unit_test(test_streams),         cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_invalid_results),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

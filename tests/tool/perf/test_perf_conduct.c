@@ -140,7 +140,7 @@ static void test_run(void **state)
 }
 
 /* Ranks time out while they wait for another host: the conductor does not wait for that host. */
-static void test_gives_up(void **state)
+static void test_ranks_time_out(void **state)
 {
 	static const char *const waits[] = { SLOTS("0", "1"),
 					     READY,
@@ -197,7 +197,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_run),
-		cmocka_unit_test(test_gives_up),
+		cmocka_unit_test(test_ranks_time_out),
 		cmocka_unit_test(test_wrong_results),
 		cmocka_unit_test(test_invalid),
 	};

@@ -161,7 +161,7 @@ static void test_no_series_comes_twice(void **state)
 	free(text);
 }
 
-static void test_there_is_a_bound(void **state)
+static void test_number_of_series_is_limited(void **state)
 {
 	struct page pages[6];
 	char *text;
@@ -178,7 +178,7 @@ static void test_there_is_a_bound(void **state)
 }
 
 /* Neither the number of its files nor the pids in them affect those of another user. */
-static void test_one_user_takes_nothing_from_another(void **state)
+static void test_users_do_not_displace_each_other(void **state)
 {
 	static struct anynet_stats_comm few[8];
 	struct page pages[7], small = make_page(999999, 8);
@@ -198,7 +198,7 @@ static void test_one_user_takes_nothing_from_another(void **state)
 	free(text);
 }
 
-static void test_wild_numbers_are_numbers(void **state)
+static void test_extreme_numbers(void **state)
 {
 	struct page page = make_page(UINT32_MAX, 1);
 
@@ -212,7 +212,7 @@ static void test_wild_numbers_are_numbers(void **state)
 
 /* --- the checker: texts that it must reject --- */
 
-static void test_the_checker_sees_what_is_wrong(void **state)
+static void test_checker_rejects_invalid_text(void **state)
 {
 #define HEAD "# HELP a_total x\n# TYPE a_total counter\n"
 	static const char *const bad[] = {
@@ -248,10 +248,10 @@ int main(void)
 		cmocka_unit_test(test_without_pages_there_are_metrics_without_samples),
 		cmocka_unit_test(test_labels_are_escaped),
 		cmocka_unit_test(test_no_series_comes_twice),
-		cmocka_unit_test(test_there_is_a_bound),
-		cmocka_unit_test(test_one_user_takes_nothing_from_another),
-		cmocka_unit_test(test_wild_numbers_are_numbers),
-		cmocka_unit_test(test_the_checker_sees_what_is_wrong),
+		cmocka_unit_test(test_number_of_series_is_limited),
+		cmocka_unit_test(test_users_do_not_displace_each_other),
+		cmocka_unit_test(test_extreme_numbers),
+		cmocka_unit_test(test_checker_rejects_invalid_text),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -214,7 +214,7 @@ static void test_a_request_may_come_in_pieces(void **state)
 	assert_non_null(strstr(text, PAGE));
 }
 
-static void test_a_head_that_does_not_end_is_refused(void **state)
+static void test_endless_head_is_rejected(void **state)
 {
 	char large[HTTP_REQUEST_BYTES], text[512];
 	int fd;
@@ -230,7 +230,7 @@ static void test_a_head_that_does_not_end_is_refused(void **state)
 	assert_non_null(strstr(text, "HTTP/1.1 431 "));
 }
 
-static void test_nobody_waits_for_who_is_slow(void **state)
+static void test_slow_clients_delay_no_other(void **state)
 {
 	static const int small = 1 << 16;
 	char text[512];
@@ -257,7 +257,7 @@ static void test_nobody_waits_for_who_is_slow(void **state)
 	assert_non_null(strstr(text, "200 OK"));
 }
 
-static void test_when_there_are_too_many_the_oldest_goes(void **state)
+static void test_oldest_client_is_closed_at_the_limit(void **state)
 {
 	int fds[HTTP_CLIENTS + 1];
 	char text[512];
@@ -275,7 +275,7 @@ static void test_when_there_are_too_many_the_oldest_goes(void **state)
 	}
 }
 
-static void test_who_says_nothing_is_closed(void **state)
+static void test_silent_clients_are_closed(void **state)
 {
 	char text[512];
 	int silent, half;
@@ -290,7 +290,7 @@ static void test_who_says_nothing_is_closed(void **state)
 	assert_int_equal(hear(half, text, sizeof(text)), 0);
 }
 
-static void test_who_does_not_listen_is_closed(void **state)
+static void test_clients_that_do_not_read_are_closed(void **state)
 {
 	char text[512];
 	int deaf;
@@ -304,7 +304,7 @@ static void test_who_does_not_listen_is_closed(void **state)
 }
 
 /* Each client gets a separate page: the oldest connections are closed to limit the memory. */
-static void test_pages_do_not_pile_up(void **state)
+static void test_memory_for_pages_is_limited(void **state)
 {
 	int fds[HTTP_CLIENTS];
 	char text[512];
@@ -325,7 +325,7 @@ static void test_pages_do_not_pile_up(void **state)
 }
 
 /* Two clients share a page: it is freed with the last one. */
-static void test_pages_do_not_pile_up_where_clients_share_them(void **state)
+static void test_memory_for_shared_pages_is_limited(void **state)
 {
 	bool is_whole[HTTP_CLIENTS + 1] = { false };
 	const struct timespec stale = { .tv_nsec = 60000000 };
@@ -355,7 +355,7 @@ static void test_pages_do_not_pile_up_where_clients_share_them(void **state)
 	assert_in_range(pages, 1, 8);
 }
 
-static void test_who_goes_away_does_no_harm(void **state)
+static void test_disconnected_clients(void **state)
 {
 	static const struct linger hard = { .l_onoff = 1 };
 
@@ -372,7 +372,7 @@ static void test_who_goes_away_does_no_harm(void **state)
 	answers("GET /metrics HTTP/1.1\r\n\r\n", "200 OK", PAGE);
 }
 
-static void test_the_page_is_not_made_for_each_client(void **state)
+static void test_clients_share_a_page(void **state)
 {
 	(void)state;
 	start(strlen(PAGE));
@@ -388,15 +388,15 @@ int main(void)
 		TEST(test_requests_get_their_answers),
 		TEST(test_a_head_has_no_body),
 		TEST(test_a_request_may_come_in_pieces),
-		TEST(test_a_head_that_does_not_end_is_refused),
-		TEST(test_nobody_waits_for_who_is_slow),
-		TEST(test_when_there_are_too_many_the_oldest_goes),
-		TEST(test_who_says_nothing_is_closed),
-		TEST(test_who_does_not_listen_is_closed),
-		TEST(test_pages_do_not_pile_up),
-		TEST(test_pages_do_not_pile_up_where_clients_share_them),
-		TEST(test_who_goes_away_does_no_harm),
-		TEST(test_the_page_is_not_made_for_each_client),
+		TEST(test_endless_head_is_rejected),
+		TEST(test_slow_clients_delay_no_other),
+		TEST(test_oldest_client_is_closed_at_the_limit),
+		TEST(test_silent_clients_are_closed),
+		TEST(test_clients_that_do_not_read_are_closed),
+		TEST(test_memory_for_pages_is_limited),
+		TEST(test_memory_for_shared_pages_is_limited),
+		TEST(test_disconnected_clients),
+		TEST(test_clients_share_a_page),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

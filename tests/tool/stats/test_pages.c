@@ -22,7 +22,7 @@ static void write_page(int dir, const char *name, uid_t uid)
 	assert_int_equal(close(fd), 0);
 }
 
-static void test_a_user_hides_no_other(void **state)
+static void test_users_share_the_limit(void **state)
 {
 	enum {
 		MANY = 1100,
@@ -58,7 +58,7 @@ static void test_a_user_hides_no_other(void **state)
 	rmdir(where);
 }
 
-static void test_shares(void **state)
+static void test_page_share(void **state)
 {
 	static const size_t wants[] = { 5, 100, 1000, 0 };
 
@@ -70,7 +70,7 @@ static void test_shares(void **state)
 	assert_int_equal(page_share(wants, 0, 7), 7);
 }
 
-static void test_what_is_no_page_is_refused(void **state)
+static void test_invalid_pages_are_rejected(void **state)
 {
 	struct page page;
 
@@ -94,7 +94,7 @@ static void test_what_is_no_page_is_refused(void **state)
 	assert_int_equal(page_parse(&page, planted_bytes, sizeof(planted_bytes)), -EINVAL);
 }
 
-static void test_torn_and_false_records_are_left_out(void **state)
+static void test_torn_and_invalid_records_are_skipped(void **state)
 {
 	struct page page;
 
@@ -166,7 +166,7 @@ static void test_texts_end_and_are_printable(void **state)
 	page_free(&page);
 }
 
-static void test_torn_and_false_events_are_left_out(void **state)
+static void test_torn_and_invalid_events_are_skipped(void **state)
 {
 	struct page page;
 
@@ -200,13 +200,13 @@ static void test_torn_and_false_events_are_left_out(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_what_is_no_page_is_refused),
-		cmocka_unit_test(test_a_user_hides_no_other),
-		cmocka_unit_test(test_shares),
-		cmocka_unit_test(test_torn_and_false_records_are_left_out),
+		cmocka_unit_test(test_invalid_pages_are_rejected),
+		cmocka_unit_test(test_users_share_the_limit),
+		cmocka_unit_test(test_page_share),
+		cmocka_unit_test(test_torn_and_invalid_records_are_skipped),
 		cmocka_unit_test(test_a_page_that_ends_early_has_fewer_records),
 		cmocka_unit_test(test_texts_end_and_are_printable),
-		cmocka_unit_test(test_torn_and_false_events_are_left_out),
+		cmocka_unit_test(test_torn_and_invalid_events_are_skipped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

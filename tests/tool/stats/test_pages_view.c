@@ -72,7 +72,7 @@ static void test_rates_are_of_the_time_between_two_looks(void **state)
 	page_free(&pages[1]);
 }
 
-static void test_what_is_wrong_comes_first(void **state)
+static void test_problems_come_first(void **state)
 {
 	struct page pages[3];
 	struct view view;
@@ -106,7 +106,7 @@ static void test_what_is_wrong_comes_first(void **state)
 		page_free(&pages[i]);
 }
 
-static void test_a_stream_suspect_is_trouble_and_one_of_many_that_is_down(void **state)
+static void test_suspect_and_down_streams_are_reported(void **state)
 {
 	struct page page;
 	struct view view;
@@ -264,7 +264,7 @@ static void test_counters(void **state)
 	page_free(&page);
 }
 
-static void test_a_dump_tells_events_oldest_first(void **state)
+static void test_dump_lists_events_oldest_first(void **state)
 {
 	static const char *const wanted[] = {
 		"pid 1 ",
@@ -298,7 +298,7 @@ static void test_a_dump_tells_events_oldest_first(void **state)
 	page_free(&page);
 }
 
-static void test_a_dump_of_a_wild_page_is_text(void **state)
+static void test_dump_of_an_extreme_page_is_text(void **state)
 {
 	static const char *const wanted[] = { "the last 32 of 18446744073709551615" };
 	struct page page = wild();
@@ -349,11 +349,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_counters),
-		cmocka_unit_test(test_a_dump_tells_events_oldest_first),
-		cmocka_unit_test(test_a_dump_of_a_wild_page_is_text),
+		cmocka_unit_test(test_dump_lists_events_oldest_first),
+		cmocka_unit_test(test_dump_of_an_extreme_page_is_text),
 		cmocka_unit_test(test_rates_are_of_the_time_between_two_looks),
-		cmocka_unit_test(test_what_is_wrong_comes_first),
-		cmocka_unit_test(test_a_stream_suspect_is_trouble_and_one_of_many_that_is_down),
+		cmocka_unit_test(test_problems_come_first),
+		cmocka_unit_test(test_suspect_and_down_streams_are_reported),
 		cmocka_unit_test(test_who_waits_for_whom),
 		cmocka_unit_test(test_lines_fit_the_terminal),
 		cmocka_unit_test(test_json_tells_everything),
