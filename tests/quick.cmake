@@ -25,7 +25,7 @@ set(anynet_quick_release
 	"faults\\.(cut-4-streams|cut-zerocopy|cut-draining|reset-from-middle|recovery-off|stopped|link-flaps|killed|close-alone|killed-worker)"
 	"sim\\.(calls|same|seeds|selfcheck|swarm)"
 	"(top|tool)\\..*"
-	"pair\\.(clean|loopback|unauthenticated|usage|settings|vanish|verbs)" "cluster\\.(settings|meeting|page|usage)"
+	"pair\\.(clean|loopback|unauthenticated|usage|settings|killed|verbs)" "cluster\\.(settings|meeting|page|usage)"
 	"package\\.(contents|completion|unit)" "real\\.(measure|scenes|errors|dry)")
 
 set(anynet_quick_asan
@@ -37,8 +37,8 @@ set(anynet_quick_asan
 	"faults\\.(cut-tags|cut-many)")
 
 # The longest tests start first, because at the end they would run alone. (ctest knows this from its second run on.)
-set(anynet_long "conformance\\.ib\\..*(dead|failover)|sim\\.swarm|pair\\.(unauthenticated|vanish)|test_(resume|gpu_breaks)$|"
-	"faults\\.(stopped|link-flaps)|tool\\.frozen|top\\.stale|package\\.contents|model\\.mutations")
+set(anynet_long "conformance\\.ib\\..*(dead|failover)|sim\\.swarm|pair\\.(unauthenticated|killed)|test_(resume|gpu_breaks)$|"
+	"faults\\.(stopped|link-flaps)|tool\\.stopped|top\\.stale|package\\.contents|model\\.mutations")
 string(CONCAT anynet_long ${anynet_long})
 
 # anynet_is_quick(name result)

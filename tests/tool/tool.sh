@@ -130,7 +130,7 @@ print)
 	expect 0 "size_bytes,count" "$tool" perf --net "$plugin" -e 64 -n 1 --csv
 	expect 0 '"mean_busbw_gbps"' "$tool" perf --net "$plugin" -e 64 -n 1 --json
 	;;
-wrong)
+wrong-data)
 	# One bit of every large message is flipped in transit.
 	for pattern in sendrecv broadcast; do
 		expect 2 "FAILED" env LD_PRELOAD="$build/tests/tool/libflip.so" "$tool" perf \
@@ -152,7 +152,7 @@ killed)
 	[ $? = 2 ] || fail "a killed rank is no error"
 	said "rank 1 was killed by signal 9"
 	;;
-frozen)
+stopped)
 	start_run --deadline 2
 	kill -STOP "$victim"
 	wait "$run"

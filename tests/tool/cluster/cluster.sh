@@ -145,7 +145,7 @@ nobody_left() {
 
 command -v jq >/dev/null || skip "jq is missing"
 case $case in
-eight)
+links)
 	# A slow, a lossy and a filtered link among 28.
 	make_hosts 8
 	make_ssh
@@ -262,7 +262,7 @@ rendezvous)
 	unset ANYNET_ALLOW
 	[ "$(jq -r '[.hosts[].name | sub(".*@"; "")] | join(" ")' "$out/run.json")" = '10.79.0.1 10.79.0.2' ] || fail "names"
 	;;
-vanish)
+killed)
 	# The conductor is killed, then a worker, between rounds or within one.
 	make_hosts 3
 	make_ssh

@@ -218,7 +218,7 @@ filtered)
 	said 'port +outbound +10.78.0.2:47000 +ok'
 	said 'a firewall that drops'
 	;;
-back)
+inbound)
 	# Only the inbound direction is blocked: the client knows this from the server alone.
 	make_hosts
 	rules "$a" 'tcp flags & (syn | ack) == syn drop'
@@ -254,7 +254,7 @@ unreachable)
 	pair 2 10.78.0.2
 	said 'port 47001: unreachable'
 	;;
-nobody)
+no-server)
 	make_hosts
 	port=4747
 	pair 2 10.78.0.2
@@ -307,7 +307,7 @@ settings)
 	not_said hush
 	said 'error: through the plugin'
 	;;
-vanish)
+killed)
 	make_hosts
 	serve
 	# A client that disconnects within a frame, and one that is killed.

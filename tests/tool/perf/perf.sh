@@ -194,7 +194,7 @@ failures)
 	perf 2 --hosts h1,h2 --remote "$tool devices; true" -e 8
 	told '^anynet perf: h1: no worker started'
 	;;
-wrong)
+wrong-data)
 	# One bit of the data that one host receives is flipped.
 	make_ssh
 	echo "export LD_PRELOAD=$build/tests/tool/libflip.so" >"$out/env.h2"
@@ -204,7 +204,7 @@ wrong)
 	said 'Out of bounds values : [1-9][0-9]* FAILED'
 	told '^anynet perf: WRONG RESULTS'
 	;;
-vanish)
+killed)
 	# A rank, a worker and the conductor are killed; a stopped rank ends the run by its deadline.
 	for who in rank worker conductor; do
 		start_run
