@@ -86,7 +86,7 @@ struct plan {
 	unsigned hosts, nics, ranks_per_host, messages, rounds;
 	unsigned block; /* messages that are posted in any order; two blocks may be in flight */
 	unsigned tags, group; /* 1 = one tag, single receives */
-	unsigned tags_from;   /* … as also before this block */
+	unsigned tags_from;   /* before this block all messages have one tag */
 	bool together;        /* nothing is sent before accept has returned, as in NCCL */
 	bool barrier;         /* a sender closes only when the receiver has everything, as at the end of a job */
 	bool turns;           /* two paths fail by turns, without other faults */

@@ -180,7 +180,7 @@ case_hostile() {
 			foreign "/usr/lib:$lib"
 			[ -e "$work/mark" ] && fail "root runs what others put into $lib"
 			finds library-path-not-trusted note "$lib"
-			# The caller controls the environment, so it could also set the variable of the first start.
+			# The environment is not trusted, nor the variable in it that the tool sets before its restart.
 			foreign "$lib" ANYNET_CHECK_LIBRARY_PATH=/usr/lib
 			[ -e "$work/mark" ] && fail "root believes the note"
 			chmod 755 "$open"
