@@ -25,7 +25,7 @@ set(anynet_quick_release
 	"faults\\.(cut-4-streams|cut-zerocopy|cut-draining|reset-from-middle|recovery-off|stopped|link-flaps|killed|close-alone|killed-worker)"
 	"sim\\.(calls|same|seeds|selfcheck|swarm)"
 	"(top|tool)\\..*"
-	"pair\\.(clean|loopback|unauthenticated|usage|settings|killed|verbs)" "cluster\\.(settings|meeting|page|usage)"
+	"pair\\.(clean|loopback|unauthenticated|usage|settings|killed|verbs)" "cluster\\.(settings|rendezvous|page|usage)"
 	"package\\.(contents|completion|unit)" "real\\.(measure|scenes|errors|dry)")
 
 set(anynet_quick_asan
