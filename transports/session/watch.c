@@ -57,13 +57,21 @@ static unsigned alarms(const struct stream_health *health, uint64_t now)
 	return health->alarms - (unsigned)anynet_min(health->alarms, forgotten);
 }
 
-/* The silence after which a path is suspect, like QUIC's probe timeout (RFC 9002, 6.2.1). */
+static uint64_t heartbeat_ms(void)
+{
+	return peer_timeout() / PING_SHARE;
+}
+
+/* The silence after which a path is suspect, like QUIC's probe timeout (RFC 9002, 6.2.1). The peer's heartbeats end a
+ * silence: they must not hide that the kernel retransmits in vain, where small packets pass and larger ones do not. */
 static uint64_t patience_ms(const struct stream_health *health, const struct stream_signs *signs,
 			    uint64_t now)
 {
 	uint64_t us = signs->rtt_us + 4 * (uint64_t)signs->rtt_var_us + SLACK_US + ACK_DELAY_US;
 
-	return (us / 1000 + 1) << alarms(health, now);
+	uint64_t ms = (us / 1000 + 1) << alarms(health, now);
+
+	return signs->tries < SINGLE_TRIES ? ms : anynet_min(ms, heartbeat_ms() / 2);
 }
 
 static bool has_alternative(const struct anynet_comm *comm)
@@ -149,7 +157,7 @@ static void ping(struct anynet_comm *comm, uint64_t now)
 
 static void heartbeat(struct anynet_comm *comm, uint64_t now)
 {
-	uint64_t pause = peer_timeout() / PING_SHARE;
+	uint64_t pause = heartbeat_ms();
 
 	if (now - comm->session->watch.since_ms >= pause && now - comm->session->watch.pinged_ms >= pause)
 		ping(comm, now);

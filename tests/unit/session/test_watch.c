@@ -124,6 +124,24 @@ static void test_a_path_is_suspect_after_what_its_round_trips_have_shown(void **
 	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 0);
 }
 
+/* Small packets pass, such as the peer's heartbeats, and larger ones do not. */
+static void test_heartbeats_do_not_hide_that_the_kernel_retransmits_in_vain(void **state)
+{
+	struct stream_signs lossy = { .waiting = true, .tries = 2, .rtt_us = 2000000, .rtt_var_us = 2000000 };
+	const unsigned heartbeat_ms = SIGNS_PEER_TIMEOUT_MS / 6;
+
+	(void)state;
+	signs_open_send(1);
+	lossy.quiet_ms = heartbeat_ms / 2 - 1;
+	signs.streams[0] = lossy;
+	signs_look_after(0);
+	signs_look_after(heartbeat_ms);
+	assert_false(signs_suspect(0));
+	signs.streams[0].quiet_ms = heartbeat_ms / 2;
+	signs_look_after(1);
+	assert_true(signs_suspect(0));
+}
+
 static void test_the_only_path_is_suspect_once_the_kernel_has_tried_twice(void **state)
 {
 	(void)state;
@@ -447,6 +465,7 @@ int main(void)
 		TEST(test_a_path_that_tells_nothing_is_not_suspect),
 		TEST(test_what_was_copied_is_watched_until_it_is_acknowledged),
 		TEST(test_a_path_is_suspect_after_what_its_round_trips_have_shown),
+		TEST(test_heartbeats_do_not_hide_that_the_kernel_retransmits_in_vain),
 		TEST(test_the_only_path_is_suspect_once_the_kernel_has_tried_twice),
 		TEST(test_a_check_of_a_path_may_end_a_stream),
 		TEST(test_a_path_with_losses_is_not_suspect),
