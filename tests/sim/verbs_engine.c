@@ -175,18 +175,8 @@ static void on_request(const struct message *in, const char *data)
 
 static void on_reply(struct reply reply, const char *data)
 {
-	struct fake_qp *qp;
-
 	reply.data = data;
-	LIST_FOREACH(qp, &fake.qps, next)
-	if (qp->qp.qp_num == reply.to_qpn && (uint32_t)(qp->device - fake.devices) == reply.to_device)
-		break;
-	if (!qp || qp->state != IBV_QPS_RTS)
-		return;
-	if (qp->device->ports[qp->attr.port_num - 1].state != IBV_PORT_ACTIVE)
-		reply.outcome = OUT_LOST;
-	requester_reply(qp, &reply);
-	requester_run(qp);
+	qp_reply(&reply);
 }
 
 /* Runs in the process that waits for the answer. */

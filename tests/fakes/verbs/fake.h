@@ -345,6 +345,9 @@ void cq_purge(struct ibv_cq *cq, const struct fake_qp *qp);
 /* qp.c */
 struct fake_qp *qp_of(struct ibv_qp *qp);
 void qp_error(struct fake_qp *qp); /* to ERR, and flush */
+/* A reply has come from another process: give it to the queue pair that waits for it. It is lost if the port is down. */
+void qp_reply(struct reply *reply);
+
 struct address qp_source(const struct fake_qp *qp);
 struct address qp_destination(const struct fake_qp *qp);
 bool port_has(const struct fake_port *port, const struct address *address);

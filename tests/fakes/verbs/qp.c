@@ -361,6 +361,21 @@ static uint32_t subnet_of(const struct fake_port *port)
 	return (uint32_t)raw[6] << 8 | raw[7];
 }
 
+void qp_reply(struct reply *reply)
+{
+	struct fake_qp *qp;
+
+	LIST_FOREACH(qp, &fake.qps, next)
+	if (qp->qp.qp_num == reply->to_qpn && (uint32_t)(qp->device - fake.devices) == reply->to_device)
+		break;
+	if (!qp || qp->state != IBV_QPS_RTS)
+		return;
+	if (qp->device->ports[qp->attr.port_num - 1].state != IBV_PORT_ACTIVE)
+		reply->outcome = OUT_LOST;
+	requester_reply(qp, reply);
+	requester_run(qp);
+}
+
 struct address qp_source(const struct fake_qp *qp)
 {
 	const struct fake_port *port = &qp->device->ports[qp->attr.port_num - 1];

@@ -256,19 +256,9 @@ static void on_request(struct link *link)
 static void on_reply(struct link *link)
 {
 	struct reply reply = link->message.reply;
-	struct fake_qp *qp;
 
 	reply.data = link->payload;
-	LIST_FOREACH(qp, &fake.qps, next)
-	if (qp->qp.qp_num == reply.to_qpn &&
-	    (uint32_t)(qp->device - fake.devices) == reply.to_device)
-		break;
-	if (!qp || qp->state != IBV_QPS_RTS)
-		return;
-	if (qp->device->ports[qp->attr.port_num - 1].state != IBV_PORT_ACTIVE)
-		reply.outcome = OUT_LOST;
-	requester_reply(qp, &reply);
-	requester_run(qp);
+	qp_reply(&reply);
 }
 
 static void on_command(struct link *link)

@@ -293,15 +293,21 @@ static void test_refusals_elsewhere_are_not_the_end(void **state)
 	carrier_set_port(&local_dev, false);
 }
 
-/* A peer was there meanwhile, although it sent nothing. */
-static void test_it_is_not_with_an_answer_in_between(void **state)
+/* Refused for a while; then a peer is there and takes the hello. */
+static void hear_after_refusals(void)
 {
-	(void)state;
 	open_send();
 	cut();
 	assert_int_equal(pass(100), 100);
 	test.network = ANSWERED;
 	hear(ANYNET_KIND_RESUME);
+}
+
+/* A peer was there meanwhile, although it sent nothing. */
+static void test_it_is_not_with_an_answer_in_between(void **state)
+{
+	(void)state;
+	hear_after_refusals();
 	hang_up();
 	step();
 	test.network = REFUSES;
@@ -314,11 +320,7 @@ static void test_it_is_not_with_an_answer_in_between(void **state)
 static void test_it_is_not_with_a_stale_answer_in_between(void **state)
 {
 	(void)state;
-	open_send();
-	cut();
-	assert_int_equal(pass(100), 100);
-	test.network = ANSWERED;
-	hear(ANYNET_KIND_RESUME);
+	hear_after_refusals();
 	answer(ANYNET_STATUS_STALE);
 	test.network = REFUSES;
 	assert_true(pass(2 * RECOVERY_MS) >= GONE_MS);
