@@ -129,8 +129,9 @@ static bool peer_is_gone(const struct anynet_comm *comm, uint64_t now)
 	return true;
 }
 
-/* --- giving up, for four reasons: the peer's process is gone (refused, or GONE), no connection could be made, connections
- * move nothing (progress.c), an answer that ends the comm. comm_fail (comm.c) logs --- */
+/* --- giving up ---
+ * Because the peer's process is gone (refused, or GONE), no connection could be made, connections move nothing
+ * (progress.c), or an answer ends the comm. comm_fail (comm.c) logs it. */
 
 static void describe_attempts(const struct anynet_comm *comm, char *text, size_t bytes)
 {
