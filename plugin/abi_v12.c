@@ -24,7 +24,7 @@ enum anynet_nccl_result abi_v12_init_context(int abi, void **ctx, uint64_t comm_
 {
 	anynet_core_init(abi, logger, profiler);
 	if (ctx)
-		*ctx = anynet_core_context_open(comm_id,
+		*ctx = anynet_core_context_open(logger, comm_id,
 						config ? config->traffic_class : ANYNET_NCCL_UNSET);
 	return ANYNET_NCCL_SUCCESS;
 }

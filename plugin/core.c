@@ -24,6 +24,7 @@
 
 struct anynet_context {
 	TAILQ_ENTRY(anynet_context) link;
+	anynet_nccl_logger logger; /* tells which NCCL in this process has opened it */
 	struct anynet_connect_options options;
 };
 
@@ -42,6 +43,7 @@ static struct {
 	anynet_nccl_logger logger;
 	anynet_nccl_profiler profiler; /* of the first NCCL that has one */
 	bool two_profilers;            /* another NCCL has another one */
+	bool two_nccls;                /* another NCCL in this process has called init */
 	int nccl_version; /* 0 = not found */
 	TAILQ_HEAD(, anynet_context) contexts;
 } core = { .contexts = TAILQ_HEAD_INITIALIZER(core.contexts) };
@@ -124,6 +126,7 @@ static void announce(int abi)
 static void take_logger(int abi, anynet_nccl_logger logger)
 {
 	if (logger && logger != core.logger) {
+		core.two_nccls |= core.logger != NULL;
 		core.logger = logger;
 		anynet_log_set_sink(logger);
 		if (!core.nccl_version) /* with two NCCLs in the process, the first counts */
@@ -165,19 +168,27 @@ static void start(void)
 	atomic_store(&core.probed, true);
 }
 
-/* With the core lock. Is this the first init since NCCL loaded the plugin? Before v11 every init is. From v11 on NCCL
- * calls init for each communicator, and unloads the plugin only when none is left. `abi` 0: the plugin's own call. */
-static bool is_beginning(int abi)
+/* With the core lock. Is this the first init since this NCCL loaded the plugin? Before v11 every init is. From v11 on
+ * NCCL calls init for each communicator, and unloads the plugin only when none is left. `abi` 0: the plugin's own
+ * call. */
+static bool is_beginning(int abi, anynet_nccl_logger logger)
 {
-	return abi >= ABI_WITH_CONTEXTS ? TAILQ_EMPTY(&core.contexts) : abi > 0;
+	struct anynet_context *ctx;
+
+	if (abi < ABI_WITH_CONTEXTS)
+		return abi > 0;
+	TAILQ_FOREACH (ctx, &core.contexts, link)
+		if (ctx->logger == logger)
+			return false;
+	return true;
 }
 
 void anynet_core_init(int abi, anynet_nccl_logger logger, anynet_nccl_profiler profiler)
 {
 	core_lock();
-	if (is_beginning(abi))
-		fused_restart();
 	take_logger(abi, logger);
+	if (is_beginning(abi, logger))
+		fused_restart(core.two_nccls);
 	start();
 	take_profiler(profiler);
 	core_unlock();
@@ -227,12 +238,14 @@ int anynet_core_fuse(const int *indices, int count)
 	return ret;
 }
 
-struct anynet_context *anynet_core_context_open(uint64_t comm_hash, int traffic_class)
+struct anynet_context *anynet_core_context_open(anynet_nccl_logger logger, uint64_t comm_hash,
+						int traffic_class)
 {
 	struct anynet_context *ctx = calloc(1, sizeof(*ctx));
 
 	if (!ctx)
 		return NULL;
+	ctx->logger = logger;
 	ctx->options.comm_hash = comm_hash;
 	ctx->options.traffic_class = traffic_class;
 	ctx->options.owner = ctx;

@@ -29,8 +29,9 @@ int anynet_core_fuse(const int *indices, int count);
  * has. Devices are never freed, and a valid index stays valid. */
 const struct anynet_device *anynet_core_device(int index, const char *what);
 
-/* Returns NULL without memory: all calls accept a NULL context and then use default options. */
-struct anynet_context *anynet_core_context_open(uint64_t comm_hash, int traffic_class);
+/* Returns NULL without memory: all calls accept a NULL context and then use default options. `logger`: as in init. */
+struct anynet_context *anynet_core_context_open(anynet_nccl_logger logger, uint64_t comm_hash,
+						int traffic_class);
 
 /* NULL and contexts that are already closed are allowed. Calls anynet_net_trim for the context. */
 void anynet_core_context_close(struct anynet_context *ctx);

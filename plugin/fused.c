@@ -20,11 +20,14 @@
  * NCCL sees `places` and `count`. An NCCL that unloads the plugin with its last communicator and reloads it takes the
  * number of devices at that time for the number of NICs, and fuses them again. So fused_restart sets the count to 0,
  * and the same calls then yield the same devices at the same indices. An NCCL that keeps its indices instead can still
- * use them, because entries of `places` are not cleared.
+ * use them, because entries of `places` are not cleared. With two NCCLs in the process, entries are not replaced either:
+ * the other one may use them.
  */
 static struct {
 	const struct anynet_device *_Atomic places[ANYNET_DEVICES_MAX];
 	atomic_int count;
+	int placed; /* entries of `places` that are not NULL */
+	int kept;   /* the first ones, which are not replaced */
 	const struct anynet_device *made[MADE_MAX]; /* all that this process has made */
 	int made_count;
 } fused;
@@ -41,9 +44,10 @@ const struct anynet_device *fused_at(int i)
 	return atomic_load_explicit(&fused.places[i], memory_order_acquire);
 }
 
-void fused_restart(void)
+void fused_restart(bool keep)
 {
 	atomic_store(&fused.count, 0);
+	fused.kept = keep ? fused.placed : 0;
 }
 
 /* --- may they be one? --- */
@@ -280,14 +284,36 @@ static int find_or_make(const struct anynet_device *nics, const int *indices, in
 	return make(nics, indices, count, out);
 }
 
+/* The next entry of NCCL's list that is free or has this device. */
+static int next_place(const struct anynet_device *dev)
+{
+	int place = fused_count();
+
+	while (place < fused.kept && fused_at(place) != dev)
+		place++;
+	return place;
+}
+
+static void list(const struct anynet_device *dev, int place)
+{
+	atomic_store_explicit(&fused.places[place], dev, memory_order_release);
+	atomic_store_explicit(&fused.count, place + 1, memory_order_release);
+	if (place >= fused.placed)
+		fused.placed = place + 1;
+}
+
 int fused_make(const struct anynet_config *cfg, const struct anynet_device *nics, int nic_count,
 	       const int *indices, int count)
 {
 	const struct anynet_device *dev;
-	int ret, place = fused_count();
+	int ret, place;
 
 	if (!may_be_one(cfg, nics, nic_count, indices, count))
 		return -EINVAL;
+	ret = find_or_make(nics, indices, count, &dev);
+	if (ret)
+		return ret;
+	place = next_place(dev);
 	if (nic_count + place >= ANYNET_DEVICES_MAX && count == 1)
 		return indices[0];
 	if (nic_count + place >= ANYNET_DEVICES_MAX) {
@@ -297,11 +323,7 @@ int fused_make(const struct anynet_config *cfg, const struct anynet_device *nics
 			nic_count + place);
 		return -EINVAL;
 	}
-	ret = find_or_make(nics, indices, count, &dev);
-	if (ret)
-		return ret;
-	atomic_store_explicit(&fused.places[place], dev, memory_order_release);
-	atomic_store_explicit(&fused.count, place + 1, memory_order_release);
+	list(dev, place);
 	if (count > 1)
 		anynet_info("dev %d %s fused of %d, speed %d Mb/s", nic_count + place, dev->name,
 			    count, dev->speed_mbps);

@@ -27,7 +27,8 @@ const struct anynet_device *fused_at(int i);
 int fused_make(const struct anynet_config *cfg, const struct anynet_device *nics, int nic_count,
 	       const int *indices, int count);
 
-/* NCCL has loaded the plugin again: restart fused_count at 0. */
-void fused_restart(void);
+/* NCCL has loaded the plugin, perhaps again: restart fused_count at 0. `keep`: another NCCL in this process may use the
+ * indices so far. They keep their devices, and this NCCL's list has those as well that lie between its own. */
+void fused_restart(bool keep);
 
 #endif

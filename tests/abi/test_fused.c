@@ -468,6 +468,54 @@ static void test_nccl_may_begin_anew(void **state)
 	assert_int_equal(in_process(begin_anew_by_v10), 0);
 }
 
+static void other_logger(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
+{
+	(void)level, (void)flags, (void)file, (void)line, (void)fmt;
+}
+
+/* The first NCCL is alive when the second one starts, and asks for a group of its own before one that both have. */
+static void begin_beside(int abi)
+{
+	void *other = NULL;
+	int dev;
+
+	begin("iiii");
+	check_int(make(2, (const int[]){ 0, 1 }), 4);
+	check_int(make(2, (const int[]){ 2, 3 }), 5);
+	if (abi == 10)
+		check_ok(ncclNetPlugin_v10.init(other_logger, NULL));
+	else
+		check_ok(ncclNetPlugin_v12.init(&other, 2, NULL, other_logger, NULL));
+	check_int(device_count(), 4);
+	check_ok(make_by(abi, &dev, 2, (const int[]){ 0, 2 }));
+	check_int(dev, 6);
+	check_int(device_count(), 7);
+	check(!strcmp(props_of(4).name, "mlx5_0+mlx5_1"));
+	check(!strcmp(props_of(5).name, "mlx5_2+mlx5_3"));
+	check(!strcmp(props_of(6).name, "mlx5_0+mlx5_2"));
+	check_ok(ncclNetPlugin_v10.init(other_logger, NULL));
+	check_ok(make_by(10, &dev, 2, (const int[]){ 0, 1 }));
+	check_int(dev, 4);
+	check_int(device_count(), 5);
+}
+
+static void begin_beside_by_v10(void)
+{
+	begin_beside(10);
+}
+
+static void begin_beside_by_v12(void)
+{
+	begin_beside(12);
+}
+
+static void test_two_nccls_keep_their_devices(void **state)
+{
+	(void)state;
+	assert_int_equal(in_process(begin_beside_by_v10), 0);
+	assert_int_equal(in_process(begin_beside_by_v12), 0);
+}
+
 /* However often, always with other groups: the process does not grow without limit. */
 static void make_ever_more(void)
 {
@@ -547,6 +595,7 @@ int main(void)
 		cmocka_unit_test(test_the_list_has_an_end),
 		cmocka_unit_test(test_names_have_to_fit),
 		cmocka_unit_test(test_nccl_may_begin_anew),
+		cmocka_unit_test(test_two_nccls_keep_their_devices),
 		cmocka_unit_test(test_the_number_of_fused_devices_is_limited),
 		cmocka_unit_test(test_threads_may_make_some_at_the_same_time),
 	};
