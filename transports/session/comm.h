@@ -60,7 +60,7 @@ struct session {
 	unsigned rtt_us;         /* largest round trip of its streams when it was opened */
 	_Atomic(struct stream_mail *) mail; /* connections with RESUME or QP, newest first */
 	struct comm_paths paths;
-	uint64_t drain_until_ms;
+	uint64_t drain_until_ms; /* 0 = not closed */
 	LIST_HEAD(, anynet_mr) borrowed;
 	struct recovery *recovery; /* reconnects in progress; NULL = none */
 	struct comm_watch {        /* watch.c */
@@ -115,6 +115,12 @@ struct anynet_wire_pair comm_pair_at(const struct anynet_comm *comm, int fd);
 /* The NIC of this side at which the accepted connection `fd` arrived; NULL = none of the comm's. */
 const struct anynet_device *comm_device_at(const struct anynet_comm *comm, int fd);
 
+/* Has NCCL closed the comm? It drains, and nothing is posted any more. */
+static inline bool comm_is_closed(const struct anynet_comm *comm)
+{
+	return comm->session->drain_until_ms;
+}
+
 /* Path of stream 0, for log lines. */
 static inline const char *comm_first_path(const struct anynet_comm *comm)
 {
@@ -129,7 +135,7 @@ int comm_stream_broke(struct anynet_comm *comm, struct anynet_stream *stream, in
 /*
  * Receive comm of an IB device: take in frames that the former queue pairs of broken streams have received, as far as
  * receives are posted. The sender may have sent everything and closed since; its BYE then ends the comm without an
- * error. While frames still wait for receives, session->unread is set, and recovery must not give up.
+ * error. While frames still wait for receives that NCCL may post, session->unread is set, and recovery must not give up.
  */
 void comm_take_rest(struct anynet_comm *comm);
 

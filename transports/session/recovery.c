@@ -415,10 +415,11 @@ static bool is_over(const struct anynet_comm *comm)
 	return !comm->down && any_stream_works(comm);
 }
 
-/* Does the comm wait for its peer? An idle receiver does not, once a PROBE has been answered. */
+/* Does the comm wait for its peer? An idle receiver does not, once a PROBE has been answered; a closed one does, for the
+ * RESUME by which the sender learns what has come. */
 static bool waits(const struct anynet_comm *comm)
 {
-	return comm->is_send || comm_pending(comm) || is_half_built(comm) ||
+	return comm->is_send || comm_pending(comm) || is_half_built(comm) || comm_is_closed(comm) ||
 	       !comm->session->recovery->told;
 }
 

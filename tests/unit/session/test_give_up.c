@@ -677,6 +677,25 @@ static void test_an_idle_one_waits_once_it_has_been_answered(void **state)
 	assert_false(is_over());
 }
 
+/* Its sender may have everything confirmed by then, and close without another word. */
+static void test_a_closed_one_asks_until_its_sender_ends(void **state)
+{
+	(void)state;
+	test.network = ANSWERED;
+	open_recv();
+	cut();
+	drain_start(test.comm);
+	for (int i = 0; i < 2; i++) {
+		hear(ANYNET_KIND_PROBE);
+		answer(ANYNET_STATUS_OK);
+		assert_false(is_over());
+	}
+	hear(ANYNET_KIND_PROBE);
+	answer(ANYNET_STATUS_GONE);
+	assert_true(test.comm->peer_closed);
+	assert_int_equal(comm_error(test.comm), 0);
+}
+
 static void test_an_idle_one_that_nobody_answers_gives_up_quietly(void **state)
 {
 	(void)state;
@@ -851,6 +870,7 @@ int main(void)
 		TEST(test_a_receiver_asks_whether_its_sender_lives),
 		TEST(test_with_a_receive_it_waits_no_longer_than_the_sender),
 		TEST(test_an_idle_one_waits_once_it_has_been_answered),
+		TEST(test_a_closed_one_asks_until_its_sender_ends),
 		TEST(test_an_idle_one_that_nobody_answers_gives_up_quietly),
 		TEST(test_a_sender_without_sends_waits_for_accept),
 		TEST(test_a_half_built_one_asks_until_its_sender_comes_back),

@@ -235,6 +235,57 @@ static void test_a_closed_receiver_stays_for_a_queue_pair_that_broke(void **stat
 	comm_leave(pair.recv);
 }
 
+/* A message for which nothing is posted any more does not hide that the queue pair has broken. */
+static void test_a_closed_receiver_sees_a_queue_pair_break_behind_an_unexpected_message(void **state)
+{
+	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+
+	(void)state;
+	local_cfg.recovery_timeout_ms = 60000;
+	open_recv(1);
+	ib_bring(ib_qp_of(pair.recv, 0), &ping, NULL, 0);
+	bring(0, 0, 100);
+	comm_enter(pair.recv);
+	assert_true(drain_start(pair.recv));
+	assert_false(drain_over(pair.recv));
+	assert_true(stream_stands(pair.recv->streams[0]));
+	atomic_store(&ib_qp_of(pair.recv, 0)->fault.failed, true);
+	assert_false(drain_over(pair.recv));
+	assert_false(stream_stands(pair.recv->streams[0]));
+	comm_attend(pair.recv);
+	assert_false(pair.recv->session->unread); /* so that the sender's end ends it */
+	comm_leave(pair.recv);
+}
+
+/* It is in a former queue pair: the present one carries BYE. */
+static void test_a_closed_receiver_sees_its_bye_arrive_behind_an_unexpected_message(void **state)
+{
+	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+	struct anynet_stream *stream;
+	int fds[2];
+
+	(void)state;
+	local_cfg.recovery_timeout_ms = 60000;
+	open_recv(1);
+	stream = pair.recv->streams[0];
+	ib_bring(ib_qp_of(pair.recv, 0), &ping, NULL, 0);
+	bring(0, 0, 100);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	comm_enter(pair.recv);
+	comm_sever(pair.recv, stream, 0);
+	stream->qp.next = ib_acceptor();
+	comm_stream_back(pair.recv, stream, fds[0], 1, stream->home, stream->ops->position(stream));
+	comm_leave(pair.recv);
+	ib_bring(ib_qp_of(pair.recv, 0), &ping, NULL, 0);
+	comm_enter(pair.recv);
+	assert_true(drain_start(pair.recv));
+	assert_false(drain_over(pair.recv));
+	stub_complete(ib_qp_of(pair.recv, 0)->ibv, IB_SQ_WRS, IBV_WC_SUCCESS);
+	assert_true(drain_over(pair.recv));
+	comm_leave(pair.recv);
+	close(fds[1]);
+}
+
 /* The sender has given the queue pair up, and has read nothing that arrived over it. */
 static void test_what_was_told_by_a_queue_pair_that_is_given_up_is_told_again(void **state)
 {
@@ -574,6 +625,8 @@ int main(void)
 		T(test_the_end_of_a_connection_that_waits_is_seen),
 		T(test_what_a_queue_pair_had_brought_when_it_broke_counts),
 		T(test_a_closed_receiver_stays_for_a_queue_pair_that_broke),
+		T(test_a_closed_receiver_sees_a_queue_pair_break_behind_an_unexpected_message),
+		T(test_a_closed_receiver_sees_its_bye_arrive_behind_an_unexpected_message),
 		T(test_what_was_told_by_a_queue_pair_that_is_given_up_is_told_again),
 		T(test_a_link_waits_for_the_resume_that_names_it),
 		T(test_a_resume_that_names_another_link_goes_by_tcp),
