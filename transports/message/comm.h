@@ -27,6 +27,7 @@ struct comm_fault {
 	const struct anynet_stream *stream; /* NULL = it concerns no single stream */
 	char text[320];
 	char tcp_only_why[200]; /* reason of comm_use_tcp; "" = none */
+	uint64_t unfit; /* NICs without queue pairs of this comm: bits by anynet_device.index */
 };
 
 /* First member of send_comm and recv_comm. The comm's lock protects everything that is not atomic. */
@@ -76,6 +77,12 @@ int comm_note_gpu_fault(struct anynet_comm *comm, const struct anynet_stream *st
 
 /* Makes the comm use TCP only. The caller breaks the streams that have a queue pair. False = it did so before. */
 bool comm_use_tcp(struct anynet_comm *comm, const char *why) ANYNET_COLD;
+
+/* May the comm make queue pairs on this NIC? */
+static inline bool comm_may_use_nic(const struct anynet_comm *comm, const struct anynet_device *nic)
+{
+	return !(comm->fault.unfit >> nic->index & 1);
+}
 
 /* Unparks all streams: the frames at their heads may have a place now. */
 void comm_unpark(struct anynet_comm *comm);

@@ -6,6 +6,7 @@
 #include "path/ib/ib_setup.h"
 
 struct list {
+	const struct anynet_comm *comm;
 	const struct comm_paths *paths;
 	struct anynet_wire_pair *pairs;
 	unsigned count;
@@ -74,15 +75,15 @@ static bool may_use_qp(const struct list *list, unsigned from)
 {
 	const struct anynet_device *dev = list->paths->own[from];
 
-	return dev->transport == ANYNET_TRANSPORT_IB && !carrier_is_down(dev) && ib_qp_is_possible(dev);
+	return dev->transport == ANYNET_TRANSPORT_IB && comm_may_use_nic(list->comm, dev) &&
+	       !carrier_is_down(dev) && ib_qp_is_possible(dev);
 }
 
 /* A stream that should have a queue pair but uses TCP is better off on any port; one that has a queue pair, only on its
  * own. */
-static void add_home(struct list *list, const struct anynet_comm *comm,
-		     const struct anynet_stream *stream)
+static void add_home(struct list *list, const struct anynet_stream *stream)
 {
-	bool ib = pairs_want_qp(comm, stream);
+	bool ib = pairs_want_qp(list->comm, stream);
 
 	if (ib ? may_use_qp(list, stream->home.from) : !is_lost(list, stream->home.from))
 		add(list, stream->home);
@@ -94,11 +95,11 @@ static void add_home(struct list *list, const struct anynet_comm *comm,
 unsigned pairs_list(const struct anynet_comm *comm, const struct anynet_stream *stream,
 		    enum pairs_order order, struct anynet_wire_pair pairs[PAIRS_MAX])
 {
-	struct list list = { .paths = &comm->session->paths, .pairs = pairs };
+	struct list list = { .comm = comm, .paths = &comm->session->paths, .pairs = pairs };
 	struct anynet_wire_pair avoid = PAIRS_NONE;
 
 	if (order == PAIRS_HOME) {
-		add_home(&list, comm, stream);
+		add_home(&list, stream);
 		return list.count;
 	}
 	if (stream && order == PAIRS_ELSEWHERE)

@@ -120,6 +120,7 @@ static void begin_answer(const struct anynet_comm *comm, const struct stream_mai
  * RESUME that may follow takes it. The connection is closed after the answer. */
 static void offer_qp(struct anynet_comm *comm, struct stream_mail *mail)
 {
+	const struct anynet_device *dev = comm_device_at(comm, mail->fd);
 	struct anynet_wire_hello answer;
 	struct anynet_stream *stream;
 
@@ -129,12 +130,11 @@ static void offer_qp(struct anynet_comm *comm, struct stream_mail *mail)
 		ib_qp_retire(stream->qp.next);
 		stream->qp.next = NULL;
 		stream->qp.epoch = mail->hello.epoch;
-		if (comm->tcp_only)
+		if (comm->tcp_only || (dev && !comm_may_use_nic(comm, dev)))
 			snprintf(answer.reason, sizeof(answer.reason),
 				 "memory cannot be registered on %s", anynet_net.host);
 		else
-			stream->qp.next =
-				ib_qp_accept(comm_device_at(comm, mail->fd), &mail->hello, &answer);
+			stream->qp.next = ib_qp_accept(dev, &mail->hello, &answer);
 	}
 	send_answer(mail, &answer);
 }

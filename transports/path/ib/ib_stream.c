@@ -97,7 +97,7 @@ static void take_qp(struct ib_stream *stream, struct ib_qp *qp)
 		register_ring(stream);
 	}
 	if (qp && !qp->ring.mr) {
-		comm_use_tcp(base->comm, "cannot register the ring for small messages");
+		ib_leave_nic(stream, "cannot register the ring for small messages");
 		ib_stream_drop_qp(stream);
 	}
 	stream->by_qp = stream->qp;

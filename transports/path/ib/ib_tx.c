@@ -21,6 +21,30 @@ static size_t bytes_of(const struct frame_id *id)
 	return HEADER_BYTES + id->length;
 }
 
+static bool is_own(const struct anynet_comm *comm, const struct anynet_device *nic)
+{
+	for (int i = 0; i < anynet_members(comm->dev); i++)
+		if (anynet_member(comm->dev, i)->index == nic->index)
+			return true;
+	return false;
+}
+
+void ib_leave_nic(struct ib_stream *stream, const char *why)
+{
+	const struct anynet_device *nic = stream->qp->nic->dev;
+	struct anynet_comm *comm = stream->tcp.base.comm;
+
+	if (is_own(comm, nic)) {
+		comm_use_tcp(comm, why);
+		return;
+	}
+	comm->fault.unfit |= 1ull << nic->index;
+	anynet_info("%s peer %s pid %u dev %s: no queue pair on dev %s: %s; the data uses another "
+		    "device, or TCP",
+		    comm->is_send ? "send to" : "receive from", comm->peer.host, comm->peer.pid,
+		    comm->dev->name, nic->name, why);
+}
+
 /* The frames up to log.first were acknowledged, and dropped from the log, before their completion came. */
 static ANYNET_COLD void skip_trimmed(struct ib_stream *stream)
 {
@@ -218,7 +242,7 @@ static int post_data(struct ib_stream *stream, uint64_t n, const struct stream_f
 		mr = ib_memory_on(msg->mr, stream->qp->nic, why, sizeof(why));
 	}
 	if (!mr) {
-		comm_use_tcp(&comm->base, why);
+		ib_leave_nic(stream, why);
 		return -ENOMEM;
 	}
 	if (in_frame)
@@ -323,7 +347,7 @@ static int post_cts(struct ib_stream *stream)
 
 		reg = ib_memory_on(mr, qp->nic, why, sizeof(why));
 		if (!reg) {
-			comm_use_tcp(stream->tcp.base.comm, why);
+			ib_leave_nic(stream, why);
 			return -ENOMEM;
 		}
 		cts.rkey = reg->rkey;
@@ -349,8 +373,7 @@ static int tell_frames(struct ib_stream *stream)
 			   qp->peer.addr + offsetof(struct anynet_wire_cts_ring, frames));
 }
 
-/* Appends struct anynet_wire_cts to a CTS frame. 0, or -ENOMEM: the memory cannot be registered, and the comm goes on
- * over TCP. */
+/* Appends struct anynet_wire_cts to a CTS frame. 0, or -ENOMEM: the memory cannot be registered. */
 static int complete_cts(struct ib_stream *stream, uint8_t *frame, size_t *bytes)
 {
 	struct anynet_wire_frame header;
@@ -362,10 +385,12 @@ static int complete_cts(struct ib_stream *stream, uint8_t *frame, size_t *bytes)
 	memcpy(&header, frame, HEADER_BYTES);
 	mr = recv_cts_of((struct recv_comm *)stream->tcp.base.comm, header.slot, &cts);
 	reg = mr ? ib_memory_on(mr, stream->qp->nic, why, sizeof(why)) : NULL;
-	if (!reg) {
-		comm_use_tcp(stream->tcp.base.comm, mr ? why : "a receive without memory");
+	if (!mr)
+		comm_use_tcp(stream->tcp.base.comm, "a receive without memory");
+	else if (!reg)
+		ib_leave_nic(stream, why);
+	if (!reg)
 		return -ENOMEM;
-	}
 	cts.rkey = reg->rkey;
 	header.length = sizeof(cts);
 	memcpy(frame, &header, HEADER_BYTES);

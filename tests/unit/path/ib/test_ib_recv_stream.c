@@ -421,6 +421,23 @@ static void test_a_resume_that_names_another_link_goes_by_tcp(void **state)
 	}
 }
 
+/* Its own NIC may be back, and carries the stream again. */
+static void test_no_link_is_made_on_a_nic_that_cannot_register_the_memory(void **state)
+{
+	struct anynet_wire_hello answer;
+	int fd;
+
+	(void)state;
+	ib_open_recv(&pair, 1, 0);
+	pair.recv->fault.unfit = 1ull << local_dev.index;
+	assert_int_equal(hear(ANYNET_KIND_QP, 1, 5, &answer, &fd), ANYNET_STATUS_OK);
+	assert_int_equal(answer.qp.kind, 0);
+	assert_non_null(strstr(answer.reason, "memory cannot be registered"));
+	pair.recv->fault.unfit = 1ull << (local_dev.index + 1);
+	assert_int_equal(hear(ANYNET_KIND_QP, 2, 5, &answer, &fd), ANYNET_STATUS_OK);
+	assert_int_equal(answer.qp.kind, 1);
+}
+
 /* Only the newest of those without a RESUME is kept. */
 static void test_a_newer_link_takes_the_place_of_an_older_one(void **state)
 {
@@ -631,6 +648,7 @@ int main(void)
 		T(test_a_link_waits_for_the_resume_that_names_it),
 		T(test_a_resume_that_names_another_link_goes_by_tcp),
 		T(test_a_newer_link_takes_the_place_of_an_older_one),
+		T(test_no_link_is_made_on_a_nic_that_cannot_register_the_memory),
 		T(test_cts_stay_in_the_cts_ring),
 		T(test_cts_wait_for_others),
 		T(test_small_receives_are_told_while_the_way_is_not_full),

@@ -10,6 +10,7 @@
 
 #include "support/capture.h"
 #include "transports/message/send_internal.h"
+#include "transports/session/pairs.h"
 #include "unit/ib_ends.h"
 
 #define LARGE     4096
@@ -78,6 +79,30 @@ static void cts(unsigned stream, uint32_t seq, uint64_t bytes)
 	const struct anynet_wire_cts place = cts_of(seq, bytes);
 
 	put_cts(stream, seq, &place);
+}
+
+/* A stream that has moved to another NIC, which cannot register the memory, is not dialled there for a queue pair. */
+static void test_a_nic_that_cannot_register_the_memory_is_left(void **state)
+{
+	struct anynet_wire_pair pairs[PAIRS_MAX];
+	struct anynet_device other = local_dev;
+	struct comm_paths *paths;
+
+	(void)state;
+	ib_open_send(&pair, 1, 1);
+	paths = &pair.send->session->paths;
+	paths->own_count = paths->peer_count = 1;
+	paths->own[0] = &local_dev;
+	paths->own_addrs[0].family = paths->peer[0].family = 4;
+	paths->peer[0].port = 1;
+	assert_int_equal(pairs_list(pair.send, pair.send->streams[0], PAIRS_HOME, pairs), 1);
+	other.index++;
+	pair.send->dev = &other;
+	ib_leave_nic(ib_stream_of(pair.send, 0), "of a test");
+	pair.send->dev = &local_dev;
+	assert_false(pair.send->tcp_only);
+	assert_true(comm_may_use_nic(pair.send, &other));
+	assert_int_equal(pairs_list(pair.send, pair.send->streams[0], PAIRS_HOME, pairs), 0);
 }
 
 static void test_a_message_is_one_write_to_its_place(void **state)
@@ -612,6 +637,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(test_a_message_is_one_write_to_its_place),
+		T(test_a_nic_that_cannot_register_the_memory_is_left),
 		T(test_pieces_go_each_to_its_own_place),
 		T(test_a_message_larger_than_its_receive_is_not_written),
 		T(test_a_cts_counts_when_all_of_it_is_there),
