@@ -26,8 +26,21 @@ static void strike(void)
 	fake_order(fault);
 }
 
-/* Each kind of operation, at several positions, with each status that real queue pairs break with. A new stream for
- * each, because the pause before the next queue pair grows with those that failed early. */
+/* The fault strikes under a stream of its own, because the pause before the next queue pair grows with those that failed
+ * early. */
+static void struck_by(struct test_net *net, const char *what, int tags)
+{
+	fault = what;
+	stream_open(net);
+	stream_check_by_verbs(net);
+	stream.tags = tags;
+	stream_run(net, strike);
+	fake_order("no-faults");
+	stream_check_by_verbs(net);
+	stream_close(net);
+}
+
+/* Each kind of operation, at several positions, with each status that real queue pairs break with. */
 static void a_broken_queue_pair_is_replaced(struct test_net *net)
 {
 	static const char *const kinds[] = { "send", "write", "write-imm", "recv" };
@@ -38,13 +51,7 @@ static void a_broken_queue_pair_is_replaced(struct test_net *net)
 		for (int nth = 1; nth < 12; nth += 5) {
 			snprintf(text, sizeof(text), "fault status %s nth=%d status=%d", kinds[k],
 				 nth, status[(k + (unsigned)nth) % 4]);
-			fault = text;
-			stream_open(net);
-			stream_check_by_verbs(net);
-			stream_run(net, strike);
-			fake_order("no-faults");
-			stream_check_by_verbs(net);
-			stream_close(net);
+			struck_by(net, text, 1);
 		}
 	}
 }
@@ -59,14 +66,8 @@ static void lost_data_is_retransmitted(struct test_net *net)
 		"fault delay any ms=30 nth=2", "fault drop any nth=3",
 	};
 
-	stream_open(net);
-	for (size_t i = 0; i < sizeof(lost) / sizeof(lost[0]); i++) {
-		fault = lost[i];
-		stream_run(net, strike);
-		fake_order("no-faults");
-	}
-	stream_check_by_verbs(net);
-	stream_close(net);
+	for (size_t i = 0; i < sizeof(lost) / sizeof(lost[0]); i++)
+		struck_by(net, lost[i], 1);
 }
 
 /* The sender knows by then that it has arrived, and does not retransmit it. */
@@ -74,15 +75,10 @@ static void arrived_data_counts_before_it_is_polled(struct test_net *net)
 {
 	char text[40];
 
-	stream_open(net);
-	stream_check_by_verbs(net);
 	for (int nth = 1; nth <= 5; nth++) {
 		snprintf(text, sizeof(text), "fault late recv nth=%d", nth);
-		fault = text;
-		stream_run(net, strike);
+		struck_by(net, text, 1);
 	}
-	stream_check_by_verbs(net);
-	stream_close(net);
 }
 
 /* Data that the sender had to ask a CTS for: the CTS is lost with the queue pair. */
@@ -90,16 +86,10 @@ static void cts_are_asked_for_again(struct test_net *net)
 {
 	char text[80];
 
-	stream_open(net);
-	stream_check_by_verbs(net);
-	stream.tags = 3;
 	for (int nth = 1; nth < 12; nth += 2) {
 		snprintf(text, sizeof(text), "fault status write-imm nth=%d status=12", nth);
-		fault = text;
-		stream_run(net, strike);
+		struck_by(net, text, 3);
 	}
-	stream_check_by_verbs(net);
-	stream_close(net);
 }
 
 /* The sender is closed while posted data is still to leave. */

@@ -116,7 +116,7 @@ struct stream_progress {
 	unsigned vain;               /* connections in a row that moved nothing although there was data */
 	uint64_t since_ms;           /* nothing is known to have moved since then; idle time is left out */
 	unsigned narrowed;           /* connections made with small packets, in all */
-	unsigned qps_vain;           /* queue pairs in a row that broke after very few frames */
+	unsigned lapses;             /* times in a row that its best path broke soon after it had been taken */
 	unsigned qps_failed;         /* attempts in a row that gave no proven queue pair */
 	/* The NICs between which full-size packets seem to be lost; none = its `from` is UINT8_MAX */
 	struct anynet_wire_pair narrow;
@@ -135,7 +135,7 @@ struct stream_qp {
 	const uint32_t *frames;
 	bool gathers;     /* a frame's payload need not lie behind its header */
 	uint32_t cleared; /* receive comm: receives before this number need no further CTS on this stream */
-	int err;          /* the -errno that ended the last queue pair; 0 = none, or progress_qp_end has seen it */
+	int err;          /* the -errno that ended the last queue pair; 0 = none, or progress_lapse has seen it */
 	uint64_t brought; /* frames that had arrived by that queue pair */
 	/* The queue pair that `resume` uses. Receive comm: may still be unproven. NULL = none */
 	struct ib_qp *next;

@@ -288,7 +288,7 @@ void comm_sever(struct anynet_comm *comm, struct anynet_stream *stream, int err)
 	progress_end(stream, now);
 	stream->breaks.err = err;
 	stream->ops->sever(stream);
-	progress_qp_end(stream);
+	progress_lapse(stream, now);
 	stream->readable = stream->writable = stream->parked = stream->ended = false;
 	stream->health.silent_ms = stream->health.suspected_ms = 0;
 	comm_stream_change(comm, stream, STREAM_DOWN, NULL);

@@ -6,7 +6,9 @@
 #include <stdio.h>
 
 #include "base/libc_text.h"
+#include "device/carrier.h"
 #include "session/pairs.h"
+#include "session/redial.h"
 
 #define PAUSE_MIN_MS 10
 #define PAUSE_MAX_MS 250
@@ -15,6 +17,7 @@
 #define QP_FRAMES       16 /* a queue pair that brought fewer counts as useless */
 #define QP_PAUSE_MS     1000
 #define QP_PAUSE_SHIFTS 9 /* max doublings: 8.5 minutes */
+#define STEADY_MS       60000
 
 void progress_begin(struct anynet_stream *stream, struct stream_position from)
 {
@@ -96,22 +99,42 @@ uint64_t progress_pause_ms(const struct anynet_stream *stream)
 	return !same ? 0 : anynet_min(PAUSE_MIN_MS << anynet_min(same, PAUSE_SHIFTS), PAUSE_MAX_MS);
 }
 
-void progress_qp_end(struct anynet_stream *stream)
+/* Has the stream's own pair broken, over TCP, with nothing better to hope for? */
+static bool has_left_home(const struct anynet_stream *stream)
 {
-	struct stream_progress *progress = &stream->progress;
-
-	if (stream->qp.err == -EREMOTEIO || (stream->qp.err && stream->qp.brought < QP_FRAMES))
-		progress->qps_vain++;
-	else if (stream->qp.err)
-		progress->qps_vain = 0;
-	stream->qp.err = 0;
+	return (stream->breaks.err || stream->state == STREAM_SUSPECT) &&
+	       !pairs_want_qp(stream->comm, stream) && pairs_equal(stream->pair, stream->home);
 }
 
-uint64_t progress_qp_pause_ms(const struct anynet_stream *stream)
+static bool nic_is_down(const struct anynet_device *nic)
 {
-	unsigned vain = stream->progress.qps_vain;
+	return nic && (carrier_is_down(nic) || carrier_port_is_down(nic));
+}
 
-	return vain ? (uint64_t)QP_PAUSE_MS << anynet_min(vain - 1, QP_PAUSE_SHIFTS) : 0;
+void progress_lapse(struct anynet_stream *stream, uint64_t now)
+{
+	struct stream_progress *progress = &stream->progress;
+	int err = stream->qp.err;
+
+	stream->qp.err = 0;
+	if (!(err || has_left_home(stream)) || nic_is_down(stream->nic.dev))
+		return; /* a NIC that is down is not used until an event reports it up */
+	if (err == -EREMOTEIO || (err && stream->qp.brought < QP_FRAMES))
+		progress->lapses += progress->lapses ? 1 : 2;
+	else if (now - progress->began_ms < STEADY_MS)
+		progress->lapses++;
+	else
+		progress->lapses = 0;
+}
+
+/* The first lapse of a queue pair that was of use costs no pause. */
+uint64_t progress_home_pause_ms(const struct anynet_stream *stream)
+{
+	unsigned more = stream->progress.lapses ? stream->progress.lapses - 1 : 0;
+
+	if (!pairs_want_qp(stream->comm, stream))
+		return anynet_min((uint64_t)HOME_MIN_MS << anynet_min(more, QP_PAUSE_SHIFTS), HOME_MAX_MS);
+	return more ? (uint64_t)QP_PAUSE_MS << anynet_min(more - 1, QP_PAUSE_SHIFTS) : 0;
 }
 
 bool progress_is_narrow(const struct anynet_stream *stream, struct anynet_wire_pair pair)

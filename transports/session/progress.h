@@ -30,11 +30,12 @@ bool progress_is_over(struct anynet_stream *stream, uint64_t now_ms);
  * position. */
 uint64_t progress_pause_ms(const struct anynet_stream *stream);
 
-/* progress_qp_end: count the queue pair that the stream has lost, if it has broken (qp.err). progress_qp_pause_ms:
- * delay before the next one is made, in ms. It doubles with each one in a row that moved nearly nothing: a fabric may
- * pass the proof of a queue pair and lose the data. */
-void progress_qp_end(struct anynet_stream *stream);
-uint64_t progress_qp_pause_ms(const struct anynet_stream *stream);
+/* progress_lapse: after ops->sever, count the connection if it was the best that the stream can have, a queue pair or else
+ * its own pair, and has broken. progress_home_pause_ms: delay before the stream returns to such a path, in ms. It doubles with
+ * each one in a row that broke within a minute, or moved nearly nothing: a fabric may pass the proof of a queue pair and
+ * lose the data. */
+void progress_lapse(struct anynet_stream *stream, uint64_t now_ms);
+uint64_t progress_home_pause_ms(const struct anynet_stream *stream);
 
 /* Do the stream's connections so far show that full-size packets are lost between these two NICs? */
 bool progress_is_narrow(const struct anynet_stream *stream, struct anynet_wire_pair pair);

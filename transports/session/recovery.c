@@ -267,11 +267,8 @@ static void came_back(struct anynet_comm *comm, struct anynet_stream *stream, st
 	dial_close(&redial->dial);
 	if (comm->streams[index] != stream)
 		return; /* the peer's position was impossible: the comm has failed, and its streams are gone */
-	/* The pause grows with each return to the own path, in case the path breaks again each time. */
-	redial->pause_ms =
-		redial->aim == REDIAL_HOME ? anynet_min(redial->pause_ms * 2, HOME_MAX_MS) : HOME_MIN_MS;
-	redial->next_ms = os_now_ms() + (pairs_want_qp(comm, stream) ? progress_qp_pause_ms(stream)
-								     : redial->pause_ms);
+	redial->pause_ms = HOME_MIN_MS;
+	redial->next_ms = os_now_ms() + progress_home_pause_ms(stream);
 	redial->aim = pairs_away(comm, stream) ? REDIAL_HOME : REDIAL_NOTHING;
 	redial->said = false;
 	redial->tries = 0;

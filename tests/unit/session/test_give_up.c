@@ -570,6 +570,54 @@ static void test_a_way_home_is_not_lost_with_the_old_connection(void **state)
 	assert_int_equal(test.comm->streams[0]->pair.to, 0);
 }
 
+/* How long it takes until the other end's first address is dialled again. */
+static uint64_t away_ms(void)
+{
+	uint64_t begin = test.now;
+
+	test.lost_port = 0;
+	for (step(); test.peer < 0; step()) {
+		assert_true(test.now - begin <= 20000);
+		test.now += STEP_MS;
+	}
+	assert_int_equal(recv(test.peer, &test.hello, sizeof(test.hello), 0), sizeof(test.hello));
+	return test.now - begin;
+}
+
+/* A path that breaks each time that the stream has returned to it. */
+static void test_a_way_home_that_breaks_is_tried_ever_more_rarely(void **state)
+{
+	static const unsigned seconds[] = { 1, 2, 4, 8, 10, 10 };
+	struct comm_paths *paths;
+
+	(void)state;
+	local_cfg.recovery_timeout_ms = 600000;
+	test.network = ANSWERED;
+	open_send();
+	paths = &test.comm->session->paths;
+	assert_true(socket_to_wire(&local_dev.addr, PORT + 1, 0, &paths->peer[1]));
+	paths->peer_count = 2;
+	for (size_t i = 0; i < ARRAY_SIZE(seconds); i++) {
+		test.lost_port = PORT;
+		cut();
+		hear(ANYNET_KIND_RESUME);
+		answer_ok();
+		assert_int_equal(test.comm->streams[0]->pair.to, 1);
+		assert_in_range(away_ms(), seconds[i] * 1000, seconds[i] * 1000 + 2 * STEP_MS);
+		answer_ok();
+		assert_int_equal(test.comm->streams[0]->pair.to, 0);
+	}
+	for (int i = 0; i < 120; i++) { /* it has been of use for a minute; a jump of the clock would not count */
+		test.now += 500;
+		os_now_ms();
+	}
+	test.lost_port = PORT;
+	cut();
+	hear(ANYNET_KIND_RESUME);
+	answer_ok();
+	assert_in_range(away_ms(), 1000, 1000 + 2 * STEP_MS);
+}
+
 /* The receiver has switched when it answers, whatever happens to the old path meanwhile. */
 static void test_a_hello_that_is_out_is_waited_for(void **state)
 {
@@ -864,6 +912,7 @@ int main(void)
 		TEST(test_epochs_go_on_behind_the_largest),
 		TEST(test_other_refusals_are_no_end),
 		TEST(test_a_way_home_is_not_lost_with_the_old_connection),
+		TEST(test_a_way_home_that_breaks_is_tried_ever_more_rarely),
 		TEST(test_a_hello_that_is_out_is_waited_for),
 		TEST(test_a_dial_ends_with_its_comm),
 		TEST(test_a_dial_ends_with_its_stream),

@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "transports/device/carrier.h"
+#include "transports/path/ib/ib_stream.h"
 #include "transports/session/pairs.h"
 #include "transports/session/progress.h"
 #include "unit/local_net.h"
@@ -18,7 +20,8 @@
 static enum stream_moved moved;
 static struct session session;
 static struct anynet_comm comm;
-static struct anynet_stream stream;
+static struct ib_stream ib;
+static struct anynet_stream *const stream = &ib.tcp.base;
 static uint64_t began; /* the newest connection */
 
 static enum stream_moved tell_moved(struct anynet_stream *asked)
@@ -42,8 +45,9 @@ static int setup(void **state)
 	local_net_start();
 	local_cfg.recovery_timeout_ms = RECOVERY_MS;
 	memset(&session, 0, sizeof(session));
-	comm = (struct anynet_comm){ .is_send = true, .session = &session };
-	stream = (struct anynet_stream){
+	comm = (struct anynet_comm){ .is_send = true, .session = &session, .dev = &local_dev };
+	ib = (struct ib_stream){ 0 };
+	*stream = (struct anynet_stream){
 		.comm = &comm,
 		.ops = &ops,
 		.fd = -1,
@@ -56,10 +60,10 @@ static int setup(void **state)
 /* One with this position, which ends `ms` later. */
 static void connection(uint64_t frames, uint32_t part, enum stream_moved what, uint64_t ms)
 {
-	progress_begin(&stream, (struct stream_position){ frames, part });
-	began = stream.progress.began_ms;
+	progress_begin(stream, (struct stream_position){ frames, part });
+	began = stream->progress.began_ms;
 	moved = what;
-	progress_end(&stream, began + ms);
+	progress_end(stream, began + ms);
 }
 
 static void test_it_is_over_when_nothing_has_moved_for_long(void **state)
@@ -69,35 +73,35 @@ static void test_it_is_over_when_nothing_has_moved_for_long(void **state)
 	(void)state;
 	connection(5, 0, STREAM_STUCK, 300);
 	since = began + 300; /* nothing waited before: it may have been established for hours */
-	assert_false(progress_is_over(&stream, since - 1)); /* by a check that started before */
+	assert_false(progress_is_over(stream, since - 1)); /* by a check that started before */
 	connection(5, 0, STREAM_STUCK, 300);
 	connection(5, 0, STREAM_STUCK, 300);
-	assert_false(progress_is_over(&stream, since + RECOVERY_MS - 1));
-	assert_true(progress_is_over(&stream, since + RECOVERY_MS));
+	assert_false(progress_is_over(stream, since + RECOVERY_MS - 1));
+	assert_true(progress_is_over(stream, since + RECOVERY_MS));
 }
 
 static void test_waiting_time_counts(void **state)
 {
 	(void)state;
-	progress_begin(&stream, (struct stream_position){ 5, 0 });
-	began = stream.progress.began_ms;
+	progress_begin(stream, (struct stream_position){ 5, 0 });
+	began = stream->progress.began_ms;
 	session.watch.since_ms = began + 100;
 	moved = STREAM_STUCK;
-	progress_end(&stream, began + 400);
-	assert_false(progress_is_over(&stream, began + 100 + RECOVERY_MS - 1));
-	assert_true(progress_is_over(&stream, began + 100 + RECOVERY_MS));
+	progress_end(stream, began + 400);
+	assert_false(progress_is_over(stream, began + 100 + RECOVERY_MS - 1));
+	assert_true(progress_is_over(stream, began + 100 + RECOVERY_MS));
 }
 
 static void test_what_moves_now_is_not_over(void **state)
 {
 	(void)state;
 	connection(5, 0, STREAM_STUCK, 0);
-	progress_begin(&stream, (struct stream_position){ 5, 0 });
-	stream.state = STREAM_UP;
+	progress_begin(stream, (struct stream_position){ 5, 0 });
+	stream->state = STREAM_UP;
 	moved = STREAM_MOVED;
-	assert_false(progress_is_over(&stream, began + 10 * RECOVERY_MS));
+	assert_false(progress_is_over(stream, began + 10 * RECOVERY_MS));
 	moved = STREAM_STUCK;
-	assert_true(progress_is_over(&stream, began + 10 * RECOVERY_MS));
+	assert_true(progress_is_over(stream, began + 10 * RECOVERY_MS));
 }
 
 static void test_progress_begins_a_new_row(void **state)
@@ -105,14 +109,14 @@ static void test_progress_begins_a_new_row(void **state)
 	(void)state;
 	connection(5, 0, STREAM_STUCK, 0);
 	connection(5, 0, STREAM_MOVED, 100); /* according to its kernel */
-	assert_false(progress_is_over(&stream, began + 10 * RECOVERY_MS));
+	assert_false(progress_is_over(stream, began + 10 * RECOVERY_MS));
 	connection(5, 0, STREAM_STUCK, 0);
 	connection(5, 128, STREAM_STUCK, 0); /* the receiver has more of it */
-	assert_int_equal(stream.progress.vain, 1);
+	assert_int_equal(stream->progress.vain, 1);
 	connection(6, 0, STREAM_STUCK, 0);
-	assert_int_equal(stream.progress.vain, 1);
+	assert_int_equal(stream->progress.vain, 1);
 	connection(6, 0, STREAM_STUCK, 0);
-	assert_int_equal(stream.progress.vain, 2);
+	assert_int_equal(stream->progress.vain, 2);
 }
 
 /* … also while it stands: the next break may come days later. */
@@ -120,19 +124,19 @@ static void test_a_connection_that_moves_forgets_those_before(void **state)
 {
 	(void)state;
 	connection(5, 0, STREAM_STUCK, 0);
-	progress_begin(&stream, (struct stream_position){ 5, 0 });
-	stream.state = STREAM_UP;
+	progress_begin(stream, (struct stream_position){ 5, 0 });
+	stream->state = STREAM_UP;
 	moved = STREAM_STUCK;
-	progress_look(&stream, began + 100);
-	assert_int_equal(stream.progress.vain, 1);
+	progress_look(stream, began + 100);
+	assert_int_equal(stream->progress.vain, 1);
 	moved = STREAM_MOVED;
-	progress_look(&stream, began + 200);
+	progress_look(stream, began + 200);
 	moved = STREAM_STUCK; /* what is sent next, long after */
-	progress_end(&stream, began + 10 * RECOVERY_MS);
-	stream.state = STREAM_DOWN;
-	assert_int_equal(stream.progress.vain, 1);
-	assert_false(progress_is_over(&stream, began + 11 * RECOVERY_MS - 1));
-	assert_true(progress_is_over(&stream, began + 11 * RECOVERY_MS));
+	progress_end(stream, began + 10 * RECOVERY_MS);
+	stream->state = STREAM_DOWN;
+	assert_int_equal(stream->progress.vain, 1);
+	assert_false(progress_is_over(stream, began + 11 * RECOVERY_MS - 1));
+	assert_true(progress_is_over(stream, began + 11 * RECOVERY_MS));
 }
 
 static void test_idle_time_says_nothing(void **state)
@@ -143,8 +147,8 @@ static void test_idle_time_says_nothing(void **state)
 	connection(5, 0, STREAM_STUCK, 0);
 	since = began;
 	connection(5, 0, STREAM_IDLE, 700);
-	assert_false(progress_is_over(&stream, since + 700 + RECOVERY_MS - 1));
-	assert_true(progress_is_over(&stream, since + 700 + RECOVERY_MS));
+	assert_false(progress_is_over(stream, since + 700 + RECOVERY_MS - 1));
+	assert_true(progress_is_over(stream, since + 700 + RECOVERY_MS));
 }
 
 static void test_a_reconnect_at_the_same_position_is_delayed(void **state)
@@ -154,31 +158,62 @@ static void test_a_reconnect_at_the_same_position_is_delayed(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(pauses) / sizeof(pauses[0]); i++) {
 		connection(5, 0, STREAM_MOVED, 0);
-		assert_int_equal(progress_pause_ms(&stream), pauses[i]);
+		assert_int_equal(progress_pause_ms(stream), pauses[i]);
 	}
 	connection(6, 0, STREAM_MOVED, 0);
-	assert_int_equal(progress_pause_ms(&stream), 0);
+	assert_int_equal(progress_pause_ms(stream), 0);
+}
+
+static void by_qp(void)
+{
+	local_dev.transport = ANYNET_TRANSPORT_IB;
+	ib.had_qp = true;
 }
 
 /* One that delivered something is replaced at once; a WRITE that is refused will be refused again. */
-static void test_links_made_in_vain_follow_each_other_ever_more_slowly(void **state)
+static void test_queue_pairs_made_in_vain_follow_each_other_ever_more_slowly(void **state)
 {
 	static const uint64_t seconds[] = { 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 512 };
+	uint64_t now = os_now_ms();
 
 	(void)state;
-	assert_int_equal(progress_qp_pause_ms(&stream), 0);
+	by_qp();
+	stream->progress.began_ms = now;
+	assert_int_equal(progress_home_pause_ms(stream), 0);
 	for (size_t i = 0; i < sizeof(seconds) / sizeof(seconds[0]); i++) {
-		stream.qp.err = i % 2 ? -ETIMEDOUT : -EREMOTEIO;
-		stream.qp.brought = i % 2 ? 15 : 1000;
-		progress_qp_end(&stream);
-		assert_int_equal(progress_qp_pause_ms(&stream), seconds[i] * 1000);
+		stream->qp.err = i % 2 ? -ETIMEDOUT : -EREMOTEIO;
+		stream->qp.brought = i % 2 ? 15 : 1000;
+		progress_lapse(stream, now);
+		assert_int_equal(progress_home_pause_ms(stream), seconds[i] * 1000);
 	}
-	progress_qp_end(&stream); /* without a queue pair nothing is known */
-	assert_int_equal(progress_qp_pause_ms(&stream), 512 * 1000);
-	stream.qp.err = -ETIMEDOUT;
-	stream.qp.brought = 16;
-	progress_qp_end(&stream);
-	assert_int_equal(progress_qp_pause_ms(&stream), 0);
+	progress_lapse(stream, now); /* without a queue pair nothing is known */
+	assert_int_equal(progress_home_pause_ms(stream), 512 * 1000);
+	stream->qp.err = -ETIMEDOUT;
+	stream->qp.brought = 16;
+	progress_lapse(stream, now + 60000); /* it has been of use for a minute */
+	assert_int_equal(progress_home_pause_ms(stream), 0);
+}
+
+/* … and so do those that have moved a little before they break, but for the first. A port that goes down says nothing about
+ * the next one. */
+static void test_queue_pairs_that_break_soon_follow_each_other_ever_more_slowly(void **state)
+{
+	static const uint64_t seconds[] = { 0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 512 };
+	uint64_t now = os_now_ms();
+
+	(void)state;
+	by_qp();
+	stream->progress.began_ms = now - 59999;
+	stream->nic.dev = &local_dev;
+	for (int down = 1; down >= 0; down--) {
+		carrier_set_port(&local_dev, down);
+		for (size_t i = 0; i < sizeof(seconds) / sizeof(seconds[0]); i++) {
+			stream->qp.err = -ETIMEDOUT;
+			stream->qp.brought = 1000;
+			progress_lapse(stream, now);
+			assert_int_equal(progress_home_pause_ms(stream), down ? 0 : seconds[i] * 1000);
+		}
+	}
 }
 
 static void test_silence_makes_a_pair_narrow(void **state)
@@ -187,28 +222,28 @@ static void test_silence_makes_a_pair_narrow(void **state)
 
 	(void)state;
 	connection(5, 0, STREAM_STUCK, 0);
-	assert_false(progress_is_narrow(&stream, stream.pair)); /* it was reset */
-	stream.state = STREAM_SUSPECT;
+	assert_false(progress_is_narrow(stream, stream->pair)); /* it was reset */
+	stream->state = STREAM_SUSPECT;
 	connection(5, 0, STREAM_STUCK, 0);
-	assert_false(progress_is_narrow(&stream, stream.pair)); /* its NIC had lost its carrier */
-	stream.health.silent_ms = stream.health.alarmed_ms = 1;
+	assert_false(progress_is_narrow(stream, stream->pair)); /* its NIC had lost its carrier */
+	stream->health.silent_ms = stream->health.alarmed_ms = 1;
 	connection(5, 0, STREAM_STUCK, 0);
-	assert_true(progress_is_narrow(&stream, stream.pair));
-	assert_false(progress_is_narrow(&stream, other));
-	stream.pair = other;
+	assert_true(progress_is_narrow(stream, stream->pair));
+	assert_false(progress_is_narrow(stream, other));
+	stream->pair = other;
 	connection(5, 0, STREAM_MOVED, 0);
-	assert_true(progress_is_narrow(&stream, (struct anynet_wire_pair){ 1, 2 }));
-	stream.pair = (struct anynet_wire_pair){ 1, 2 };
+	assert_true(progress_is_narrow(stream, (struct anynet_wire_pair){ 1, 2 }));
+	stream->pair = (struct anynet_wire_pair){ 1, 2 };
 	connection(5, 0, STREAM_MOVED, 0);
-	assert_false(progress_is_narrow(&stream, stream.pair));
+	assert_false(progress_is_narrow(stream, stream->pair));
 }
 
 static void test_what_was_acknowledged_before_is_noted(void **state)
 {
 	(void)state;
-	progress_begin(&stream, (struct stream_position){ 5, 0 });
-	assert_int_equal(stream.progress.acked, 77);
-	assert_int_equal(stream.health.seen.acked, 77);
+	progress_begin(stream, (struct stream_position){ 5, 0 });
+	assert_int_equal(stream->progress.acked, 77);
+	assert_int_equal(stream->health.seen.acked, 77);
 }
 
 static void test_a_thousand_breaks_are_ten_lines(void **state)
@@ -233,7 +268,8 @@ int main(void)
 		T(test_a_connection_that_moves_forgets_those_before),
 		T(test_idle_time_says_nothing),
 		T(test_a_reconnect_at_the_same_position_is_delayed),
-		T(test_links_made_in_vain_follow_each_other_ever_more_slowly),
+		T(test_queue_pairs_made_in_vain_follow_each_other_ever_more_slowly),
+		T(test_queue_pairs_that_break_soon_follow_each_other_ever_more_slowly),
 		T(test_silence_makes_a_pair_narrow),
 		T(test_what_was_acknowledged_before_is_noted),
 		T(test_a_thousand_breaks_are_ten_lines),
