@@ -251,6 +251,16 @@ static void test_a_small_send_is_done_without_an_ack_a_large_one_with_it(void **
 }
 
 /* A sender that waits for an ACK reads nothing several times, and then a header followed by a bitmap. */
+/* The settings allow eager sends of half the ring (plugin/config.c): such a send is copied. */
+static void test_a_small_send_may_take_half_the_ring(void **state)
+{
+	(void)state;
+	local_cfg.eager_bytes = LOCAL_RING_BYTES / 2;
+	pair_open_send(&pair, 1);
+	pair_send(&pair, pair_out, LOCAL_RING_BYTES / 2);
+	pair_expect(&pair, 0, ANYNET_FRAME_DATA, 0);
+}
+
 static void test_an_ack_is_read_in_one_call(void **state)
 {
 	struct anynet_request *req;
@@ -597,6 +607,7 @@ int main(void)
 		TEST(test_each_slot_is_acknowledged_once_in_any_order),
 		TEST(test_an_unexpected_message_is_acknowledged_before_its_receive),
 		TEST(test_a_small_send_is_done_without_an_ack_a_large_one_with_it),
+		TEST(test_a_small_send_may_take_half_the_ring),
 		TEST(test_an_ack_is_read_in_one_call),
 		TEST(test_only_sends_that_wait_ask_for_acks),
 		TEST(test_an_ack_completes_what_it_names),
