@@ -167,7 +167,6 @@ static void resume(struct anynet_comm *comm, struct stream_mail *mail)
 	}
 	if (stream_stands(stream))
 		comm_sever(comm, stream, 0);
-	stream->epoch = mail->hello.epoch;
 	position = stream->ops->position(stream);
 	answer.frames = position.frames;
 	answer.part = position.part;
@@ -179,7 +178,7 @@ static void resume(struct anynet_comm *comm, struct stream_mail *mail)
 			 anynet_net.host);
 	if (!send_answer(mail, &answer)) {
 		ib_qp_retire(qp);
-		return; /* the sender tries again */
+		return; /* the sender tries again; until then SUSPECT names the connection that it may believe in */
 	}
 	stream->qp.next = qp;
 	comm_stream_back(comm, stream, mail->fd, mail->hello.epoch, stream->home, position);

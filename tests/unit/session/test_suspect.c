@@ -4,9 +4,12 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "transports/session/recovery.h"
 #include "unit/carrier.h"
 #include "unit/signs.h"
 
@@ -136,6 +139,31 @@ static void test_a_receiver_tells_of_a_stream_that_stays_broken(void **state)
 	assert_false(suspect_came(0, 1));
 }
 
+/* … and it names the connection that the sender has, not one that a RESUME was to make and whose answer did not leave. */
+static void test_a_resume_that_is_not_answered_does_not_change_what_is_suspect(void **state)
+{
+	struct anynet_wire_hello hello;
+	int fds[2];
+
+	(void)state;
+	signs_open_recv(2);
+	signs.pair.recv->streams[1]->epoch = 3;
+	hello_fill(&hello, &local_dev, NULL, 0);
+	hello.type = ANYNET_HELLO;
+	hello.kind = ANYNET_KIND_RESUME;
+	hello.stream = 1;
+	hello.epoch = 4;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	assert_int_equal(recovery_post(signs.pair.recv, fds[0], &hello, NULL), 0);
+	close(fds[1]);
+	comm_poke(signs.pair.recv);
+	assert_int_equal(signs.pair.recv->streams[1]->fd, -1);
+	signs.now = os_now_ms() + 100;
+	signs_look_after(100);
+	assert_true(suspect_came(0, 1));
+	assert_int_equal(suspected_epoch, 3);
+}
+
 /* --- the sender's reaction --- */
 
 /* For one connection, and no other of the stream. */
@@ -239,6 +267,7 @@ int main(void)
 		TEST(test_a_stream_does_not_suspect_itself),
 		TEST(test_acks_go_by_a_stream_that_is_not_suspect),
 		TEST(test_a_receiver_tells_of_a_stream_that_stays_broken),
+		TEST(test_a_resume_that_is_not_answered_does_not_change_what_is_suspect),
 		TEST(test_a_suspicion_of_an_older_connection_counts_no_more),
 		TEST(test_a_probe_makes_the_sender_ask_every_stream),
 		TEST(test_a_sender_believes_a_suspicion_for_a_while),
