@@ -17,7 +17,7 @@
 
 static struct {
 	pthread_once_t once;
-	int epfd; /* epoll set of the nics' async_fd and the CM's descriptor; negative = none */
+	int epfd; /* epoll set of the nics' async_fd and the CM's descriptor; negative = none, the -errno */
 	bool (*read_cm)(bool wait);
 } events = { .once = PTHREAD_ONCE_INIT, .epfd = -1 };
 
@@ -36,13 +36,18 @@ int ib_events_fd(void)
 static void watch(struct ib_nic *nic)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = nic };
-	int fd = nic->context->async_fd, flags = fcntl(fd, F_GETFL);
+	int fd = nic->context->async_fd, flags, epfd = ib_events_fd(), ret = epfd < 0 ? epfd : 0;
 
 	carrier_set_port(nic->dev, nic->state.attr.state != IBV_PORT_ACTIVE);
-	if (ib_events_fd() < 0 || flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) ||
-	    epoll_ctl(events.epfd, EPOLL_CTL_ADD, fd, &event))
+	if (!ret) {
+		flags = fcntl(fd, F_GETFL);
+		if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) ||
+		    epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event))
+			ret = -errno;
+	}
+	if (ret)
 		anynet_info("dev %s: without asynchronous events failures are detected later: %s",
-			    nic->dev->name, error_text(errno));
+			    nic->dev->name, error_text(-ret));
 }
 
 struct ib_nic *ib_events_open(const struct anynet_device *dev, char *why, size_t why_bytes)

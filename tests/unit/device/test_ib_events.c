@@ -4,8 +4,13 @@
 #include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -49,6 +54,43 @@ static int teardown(void **state)
 	capture_check();
 	assert_int_equal(stub_objects(), 0);
 	return 0;
+}
+
+static bool without_epoll;
+
+int epoll_create1(int flags)
+{
+	errno = EMFILE;
+	return without_epoll ? -1 : (int)syscall(SYS_epoll_create1, flags);
+}
+
+static bool failure_is_named(void)
+{
+	char line[CAPTURE_LINE_BYTES];
+	void *state = NULL;
+
+	setenv("NCCL_DEBUG", "INFO", 1);
+	pair_setup(&state);
+	stub_offer(&local_cfg, local_dev.name);
+	without_epoll = true;
+	ib_events_fd(); /* by the background thread, before the nic is opened */
+	errno = EPERM;
+	ib_ends_start();
+	return capture_find(CAPTURE_INFO, "without asynchronous events", line) &&
+	       strstr(line, "Too many open files");
+}
+
+/* The epoll set is made once in a process. */
+static void test_why_there_are_no_events_is_logged(void **state)
+{
+	int status;
+	pid_t child = fork();
+
+	(void)state;
+	if (!child)
+		_exit(!failure_is_named());
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
 }
 
 static void test_a_port_is_down_until_it_is_up(void **state)
@@ -207,6 +249,7 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_why_there_are_no_events_is_logged), /* the first one */
 		T(test_a_port_is_down_until_it_is_up),
 		T(test_an_event_is_newer_than_what_was_read_before_it),
 		T(test_a_port_that_cannot_be_read_stays_what_it_was),
