@@ -34,12 +34,12 @@ struct anynet_context {
  * `cfg` and `probe` are constant and may be read without the lock.
  */
 static struct {
-	_Atomic pid_t lock; /* process of the holder; 0 = free */
+	_Atomic unsigned lock; /* this_process() of the holder; 0 = free */
 	atomic_bool probed;
-	_Atomic pid_t opener; /* process that created the first listener or comm; 0 = none */
+	_Atomic unsigned opener; /* process that created the first listener or comm; 0 = none */
 	struct anynet_config cfg;
 	struct anynet_probe probe;
-	_Atomic pid_t pid; /* process in which anynet_net_start ran last */
+	_Atomic unsigned starter; /* process in which anynet_net_start ran last; 0 = none */
 	anynet_nccl_logger logger;
 	anynet_nccl_profiler profiler; /* of the first NCCL that has one */
 	bool two_profilers;            /* another NCCL has another one */
@@ -48,16 +48,22 @@ static struct {
 	TAILQ_HEAD(, anynet_context) contexts;
 } core = { .contexts = TAILQ_HEAD_INITIALIZER(core.contexts) };
 
+/* The number of this process among its parents, from 1. */
+static unsigned this_process(void)
+{
+	return anynet_net_forks() + 1;
+}
+
 /* A mutex that another thread held at the time of a fork stays locked in the child. This lock stores its holder's
  * process, so the child takes it over. It is taken rarely, and is held for more than a moment only while the first init
  * probes the host and reads the secret. */
 static void core_lock(void)
 {
 	const struct timespec pause = { .tv_nsec = 1000000 };
-	pid_t self = getpid();
+	unsigned self = this_process();
 
 	for (unsigned tries = 0;; tries++) {
-		pid_t holder = 0;
+		unsigned holder = 0;
 
 		if (atomic_compare_exchange_strong(&core.lock, &holder, self))
 			return;
@@ -151,7 +157,7 @@ static void take_profiler(anynet_nccl_profiler profiler)
 /* With the core lock. */
 static void start(void)
 {
-	pid_t self = getpid();
+	unsigned self = this_process();
 
 	if (!atomic_load(&core.probed)) {
 		memset(&core.probe, 0, sizeof(core.probe));
@@ -160,10 +166,10 @@ static void start(void)
 		for (int i = 0; i < core.probe.device_count; i++)
 			core.probe.devices[i].index = i;
 	}
-	if (core.pid != self && !anynet_core_is_forked()) {
+	if (core.starter != self && !anynet_core_is_forked()) {
 		anynet_net_start(&core.cfg, core.probe.devices, core.probe.device_count);
 		anynet_net_set_name(anynet_selector_name());
-		core.pid = self;
+		core.starter = self;
 	}
 	atomic_store(&core.probed, true);
 }
@@ -280,27 +286,26 @@ struct anynet_connect_options anynet_core_options(const struct anynet_context *c
 
 bool anynet_core_is_forked(void)
 {
-	pid_t opener = atomic_load_explicit(&core.opener, memory_order_relaxed);
+	unsigned opener = atomic_load_explicit(&core.opener, memory_order_relaxed);
 
-	return opener && opener != getpid();
+	return opener && opener != this_process();
 }
 
 bool anynet_core_may_open(void)
 {
-	static _Atomic pid_t warned;
-	pid_t self = getpid(), opener = 0;
+	static _Atomic unsigned warned;
+	unsigned self = this_process(), opener = 0;
 
 	ensure_started();
 	if (atomic_compare_exchange_strong(&core.opener, &opener, self) || opener == self) {
-		if (anynet_unlikely(core.pid != self)) /* forked before anything was opened */
+		if (anynet_unlikely(core.starter != self)) /* forked before anything was opened */
 			anynet_core_init(0, NULL, NULL);
 		return true;
 	}
 	if (atomic_exchange(&warned, self) != self)
-		anynet_warn("process %d was forked from %d while connections were open: its "
-			    "network calls fail; start workers with exec (spawn), or fork before "
-			    "NCCL starts",
-			    (int)self, (int)opener);
+		anynet_warn("process %d was forked while connections were open: its network calls "
+			    "fail; start workers with exec (spawn), or fork before NCCL starts",
+			    (int)getpid());
 	return false;
 }
 

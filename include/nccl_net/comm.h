@@ -41,6 +41,10 @@ struct anynet_mr;
 void anynet_net_start(const struct anynet_config *cfg, const struct anynet_device *devices,
 		      int device_count);
 
+/* The number of forks between the process that loaded the library and this one. A pid does not tell a forked child from its
+ * parent: in a PID namespace of its own the child may have the same. Async-signal-safe. */
+unsigned anynet_net_forks(void);
+
 /* The NCCL of this process, for the hello and for warnings. `version`: NCCL_VERSION_CODE, 0 = not found. `path`: the
  * file that contains it, copied; NULL = not known. */
 void anynet_net_set_nccl(int version, const char *path);

@@ -21,6 +21,11 @@ void net_identify(void)
 		 uname(&names) ? "?" : names.nodename);
 }
 
+unsigned anynet_net_forks(void)
+{
+	return fd_forks();
+}
+
 void anynet_net_set_profiler(anynet_profiler profiler)
 {
 	anynet_net.profiler = anynet_net.cfg && anynet_net.cfg->profile ? profiler : NULL;

@@ -2,6 +2,7 @@
 /* See fake_comm.h. */
 #include "fake_comm.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -137,6 +138,23 @@ void anynet_net_start(const struct anynet_config *cfg, const struct anynet_devic
 	(void)devices;
 	(void)device_count;
 	atomic_fetch_add(&fake.starts, 1);
+}
+
+static unsigned forks;
+
+static void count_fork(void)
+{
+	forks++;
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, count_fork);
+}
+
+unsigned anynet_net_forks(void)
+{
+	return forks;
 }
 
 void anynet_net_set_nccl(int version, const char *path)

@@ -5,8 +5,8 @@
  * that the background thread is not blocked. It ends when there is nothing left to do.
  */
 #include <pthread.h>
-#include <unistd.h>
 
+#include "base/fd.h"
 #include "base/thread.h"
 #include "device/ib_events.h"
 #include "memory/ib_flush.h"
@@ -17,7 +17,7 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_t thread;
 	bool exists;
-	pid_t pid;            /* process of the thread; a forked child has none */
+	unsigned forks;       /* fd_forks when the thread was started; a forked child has none */
 	_Atomic bool over;    /* the thread is about to end and can be joined */
 	_Atomic bool changed; /* result of the next ib_chores(): comms should look at their ports */
 } chores = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -41,7 +41,7 @@ static void *run(void *arg)
 
 static void join(void)
 {
-	if (chores.exists && chores.pid == getpid())
+	if (chores.exists && chores.forks == fd_forks())
 		pthread_join(chores.thread, NULL);
 	chores.exists = false;
 }
@@ -49,12 +49,12 @@ static void join(void)
 bool ib_chores(void)
 {
 	pthread_mutex_lock(&chores.lock);
-	if (chores.exists && (chores.pid != getpid() || atomic_load(&chores.over)))
+	if (chores.exists && (chores.forks != fd_forks() || atomic_load(&chores.over)))
 		join();
 	if (!chores.exists && are_due()) {
 		atomic_store(&chores.over, false);
 		chores.exists = !thread_start(&chores.thread, "anynet-chores", run, NULL);
-		chores.pid = getpid();
+		chores.forks = fd_forks();
 	}
 	pthread_mutex_unlock(&chores.lock);
 	return atomic_exchange(&chores.changed, false);
