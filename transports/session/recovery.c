@@ -154,6 +154,24 @@ static void describe_attempts(const struct anynet_comm *comm, char *text, size_t
 	}
 }
 
+/* A process answers, and refuses: the secrets or the wire versions differ. A peer that was connected has changed its mind, or
+ * another process has its address now. */
+static void note_why_refused(struct anynet_comm *comm, const struct anynet_wire_hello *answer)
+{
+	struct recovery *recovery = comm->session->recovery;
+	bool first = !*recovery->refusal;
+	const char *why = answer->reason;
+
+	if (answer->status == ANYNET_STATUS_VERSION)
+		why = "it speaks other wire versions: install the same anynet on every host";
+	snprintf(recovery->refusal, sizeof(recovery->refusal), "; a process on %s refuses: %s",
+		 *answer->host ? answer->host : "?", *why ? why : "see its log");
+	if (first)
+		anynet_info("%s peer %s pid %u dev %s: cannot reconnect%s; trying again",
+			    comm->is_send ? "send to" : "receive from", comm->peer.host,
+			    comm->peer.pid, comm->dev->name, recovery->refusal);
+}
+
 static uint64_t progress_of(const struct anynet_comm *comm)
 {
 	return comm->is_send ? send_progress(comm) : recv_progress(comm);
@@ -188,9 +206,9 @@ static void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t
 		return;
 	describe_attempts(comm, attempts, sizeof(attempts));
 	if (!comm_pending(comm)) {
-		anynet_info("%s peer %s pid %u dev %s: lost while idle: %s%s; NCCL gets an error if it uses it again",
+		anynet_info("%s peer %s pid %u dev %s: lost while idle: %s%s%s; NCCL gets an error if it uses it again",
 			    comm->is_send ? "send to" : "receive from", comm->peer.host,
-			    comm->peer.pid, comm->dev->name, why, attempts);
+			    comm->peer.pid, comm->dev->name, why, recovery->refusal, attempts);
 		recorder_note(comm, NULL, ANYNET_EVENT_LOST, err, 0, why);
 		comm->peer_closed = comm->session->peer_lost = true;
 		recovery_free(comm);
@@ -198,8 +216,8 @@ static void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t
 		return;
 	}
 	(comm->is_send ? send_describe : recv_describe)(comm, asked, sizeof(asked));
-	comm_fail(comm, NULL, err, "%s%s; without a connection for %s s; pending: %s, for %s s",
-		  why, attempts,
+	comm_fail(comm, NULL, err, "%s%s%s; without a connection for %s s; pending: %s, for %s s",
+		  why, recovery->refusal, attempts,
 		  seconds_text(recovery->since_ms ? now - recovery->since_ms : 0, 1, lost), asked,
 		  seconds_text(stalled_ms, 1, stalled));
 	recovery_free(comm);
@@ -333,6 +351,7 @@ static void step_stream(struct anynet_comm *comm, struct anynet_stream *stream,
 		redial_next(redial, now);
 		break;
 	default:
+		note_why_refused(comm, redial->dial.hello);
 		redial->pairs = 1;
 		redial_failed(comm, redial, -EACCES, now);
 	}
@@ -372,6 +391,8 @@ static void step_probe(struct anynet_comm *comm, uint64_t now)
 		if (!comm->session->recovery)
 			return;
 	}
+	if (probe->dial.hello->status && probe->dial.hello->status != ANYNET_STATUS_GONE)
+		note_why_refused(comm, probe->dial.hello);
 	comm->session->recovery->told = true;
 	dial_close(&probe->dial);
 	probe->next_ms = now + PROBE_PAUSE_MS;

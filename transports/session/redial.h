@@ -41,6 +41,7 @@ struct recovery {
 	uint64_t refused_ms; /* first of `refusals`, which are in a row; 0 = none */
 	bool told;           /* receiver: a PROBE has been answered since no stream works */
 	unsigned refusals;
+	char refusal[320]; /* who has refused last, and why, for the log; "" = nobody */
 	unsigned attempt_count;
 	struct attempt attempts[PAIRS_MAX]; /* latest failure on each pair */
 	unsigned streams;

@@ -210,15 +210,22 @@ static void hear(enum anynet_hello_kind kind)
 	assert_int_equal(test.hello.kind, kind);
 }
 
-static void answer_with(enum anynet_hello_status status)
+static void answer_with_reason(enum anynet_hello_status status, const char *reason)
 {
 	struct anynet_wire_hello welcome;
 
 	hello_fill(&welcome, &local_dev, NULL, 0);
 	hello_answer(&welcome, &test.hello);
 	welcome.status = status;
+	strcpy(welcome.host, "host-c");
+	strcpy(welcome.reason, reason);
 	assert_int_equal(send(test.peer, &welcome, sizeof(welcome), MSG_NOSIGNAL), sizeof(welcome));
 	step();
+}
+
+static void answer_with(enum anynet_hello_status status)
+{
+	answer_with_reason(status, "");
 }
 
 static void answer(enum anynet_hello_status status)
@@ -528,6 +535,37 @@ static void test_other_refusals_are_no_end(void **state)
 		hear(ANYNET_KIND_RESUME);
 		answer(status[i]);
 		assert_false(is_over());
+	}
+}
+
+static void test_why_a_process_refuses_is_logged(void **state)
+{
+	static const struct {
+		enum anynet_hello_status status;
+		const char *reason, *says;
+	} cases[] = {
+		{ ANYNET_STATUS_AUTH, "secrets differ (a test)", "a process on host-c refuses: secrets differ (a test)" },
+		{ ANYNET_STATUS_VERSION, "", "on host-c refuses: it speaks other wire versions: install the same" },
+		{ ANYNET_STATUS_BUSY, "", "on host-c refuses: see its log" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(cases); i++) {
+		test.network = ANSWERED;
+		if (i % 2) {
+			open_send();
+		} else {
+			open_recv();
+			pair_irecv(&test.pair, pair_in, sizeof(pair_in), 0);
+		}
+		cut();
+		hear(i % 2 ? ANYNET_KIND_RESUME : ANYNET_KIND_PROBE);
+		answer_with_reason(cases[i / 2].status, cases[i / 2].reason);
+		hang_up();
+		test.network = UNREACHABLE;
+		assert_true(pass(2 * RECOVERY_MS) <= RECOVERY_MS);
+		warned_of(cases[i / 2].says);
+		pair_close(&test.pair);
 	}
 }
 
@@ -911,6 +949,7 @@ int main(void)
 		TEST(test_what_is_stale_is_tried_with_a_larger_epoch),
 		TEST(test_epochs_go_on_behind_the_largest),
 		TEST(test_other_refusals_are_no_end),
+		TEST(test_why_a_process_refuses_is_logged),
 		TEST(test_a_way_home_is_not_lost_with_the_old_connection),
 		TEST(test_a_way_home_that_breaks_is_tried_ever_more_rarely),
 		TEST(test_a_hello_that_is_out_is_waited_for),
