@@ -89,7 +89,7 @@ static void log_devices(const struct anynet_probe *probe)
 		const char *pci = strrchr(dev->pci_path, '/');
 		char addr[INET6_ADDRSTRLEN];
 
-		anynet_info("dev %d %s link %s addr %s speed %d Mb/s pci %s", dev->index, dev->name,
+		anynet_info("dev %d %s transport %s addr %s speed %d Mb/s pci %s", dev->index, dev->name,
 			    transport_names[dev->transport], device_addr(dev, addr, sizeof(addr)),
 			    dev->speed_mbps, pci ? pci + 1 : "none");
 		if (*dev->gpu_memory)

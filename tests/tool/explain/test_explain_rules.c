@@ -113,7 +113,7 @@ static void clean_logs(void **state)
 		"node1:4120:4160 [0] NCCL INFO Connected all rings, use ring PXN 0 GDR 1",
 		"node1:4120:4160 [0] NCCL INFO GPU Direct RDMA Enabled for HCA 0 'mlx5_0'",
 		"node1:4120:4160 [0] NCCL INFO comm 0x55d0 rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0",
-		"node1:4120:4160 [0] NCCL INFO anynet: dev 0 eth0 link TCP addr 10.0.0.1 speed 10000 Mb/s pci none",
+		"node1:4120:4160 [0] NCCL INFO anynet: dev 0 eth0 transport TCP addr 10.0.0.1 speed 10000 Mb/s pci none",
 		"node1:4120:4160 [0] NCCL INFO anynet: TCP eth1 not used: is down",
 		"node1:4120:4160 [0] NCCL INFO anynet: send to peer node2 pid 1 addr 10.0.0.2:1 dev eth0: 1 path on dev eth0, first 10.0.0.1:2 -> 10.0.0.2:1",
 		"Epoch 3:  71%|#######1  | 340/478 [01:02<00:25,  5.41it/s, loss=0.31]",

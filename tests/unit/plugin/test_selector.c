@@ -123,7 +123,7 @@ static void test_without_nccl_net_tcp_is_used_without_a_warning(void **state)
 				 1);
 		assert_int_equal(capture_count(ANYNET_LOG_INFO, "TCP lo usable: 127.0.0.1"), 1);
 		assert_int_equal(capture_count(ANYNET_LOG_INFO,
-					       "dev 0 lo link TCP addr 127.0.0.1 speed"),
+					       "dev 0 lo transport TCP addr 127.0.0.1 speed"),
 				 1);
 	}
 }
@@ -181,7 +181,7 @@ static void test_ib_that_is_there_is_used_and_nothing_else(void **state)
 		assert_int_equal(capture_count(ANYNET_LOG_INFO, "IB mlx5_0 usable: ACTIVE"), 1);
 		assert_int_equal(capture_count(ANYNET_LOG_INFO, "TCP lo not used: standby: "), 1);
 		assert_int_equal(capture_count(ANYNET_LOG_INFO,
-					       "dev 0 mlx5_0 link IB addr 127.0.0.1 speed"),
+					       "dev 0 mlx5_0 transport IB addr 127.0.0.1 speed"),
 				 1);
 	}
 }
