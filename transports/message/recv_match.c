@@ -166,12 +166,12 @@ static int announce(struct recv_comm *comm, struct recv_msg *msg,
 		     (comm->order == RECV_FIRST || header->tag == comm->tag);
 	int ret;
 
-	if (msg->told_on != TOLD_NOTHING) {
+	if (msg->ack_on != TOLD_NOTHING && (int32_t)(header->seq - msg->ack_seq) > 0) {
 		/* The sender reuses the slot, so it has received the last ACK. */
 		unsigned slot = (unsigned)(msg - comm->msgs);
 
-		msg->told_on = TOLD_NOTHING;
-		comm->owed.again[slot / 64] &= ~(1ull << slot % 64);
+		msg->ack_on = TOLD_NOTHING;
+		comm->owed.again_ack[slot / 64] &= ~(1ull << slot % 64);
 	}
 	msg->seq = header->seq;
 	msg->tag = header->tag;

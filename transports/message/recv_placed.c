@@ -86,13 +86,15 @@ static void complete_message(struct recv_comm *comm, struct recv_msg *msg)
 		comm->seen.slot_awaited = false;
 		comm_unpark(&comm->base);
 	}
-	/* It named the stream of the CTS. Now the ACK is due. */
-	msg->told_on = TOLD_NOTHING;
-	comm->owed.again[slot / 64] &= ~(1ull << slot % 64);
+	msg->cts_on = TOLD_NOTHING;
+	comm->owed.again_cts[slot / 64] &= ~(1ull << slot % 64);
 	late = (int32_t)(msg->seq - comm->seen.completed) < 0;
 	if (anynet_likely(!late))
 		comm->seen.completed = msg->seq + 1;
 	if (msg->unsure) {
+		msg->ack_seq = msg->seq;
+		msg->ack_on = TOLD_NOTHING;
+		comm->owed.again_ack[slot / 64] &= ~(1ull << slot % 64);
 		comm->owed.ack_bits[slot / 64] |= 1ull << slot % 64;
 		comm->owed.complete++;
 		/* The sender's ring may be full of acknowledged messages that only this late one holds up. */
