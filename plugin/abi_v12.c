@@ -183,7 +183,7 @@ enum anynet_nccl_result abi_v12_isend(void *scomm, void *data, size_t bytes, int
 	struct anynet_request *req = NULL;
 	int ret = scomm ? anynet_isend(scomm, &send, &req) : -EINVAL;
 
-	*request = anynet_likely(!ret) ? req : NULL;
+	*request = req;
 	return anynet_core_result(ret);
 }
 
@@ -192,14 +192,13 @@ enum anynet_nccl_result abi_v12_isend(void *scomm, void *data, size_t bytes, int
 enum anynet_nccl_result abi_v12_irecv(void *rcomm, int n, void **data, size_t *bytes, int *tags,
 				      void **mhandles, void **phandles, void **request)
 {
-	struct anynet_mr *mrs[ANYNET_RECVS_MAX];
 	const struct anynet_recv recv = {
 		.n = n,
 		.polled = *request == ANYNET_NCCL_OPTIONAL_COMPLETION,
 		.data = data,
 		.bytes = bytes,
 		.tags = tags,
-		.mrs = mrs,
+		.mrs = mhandles,
 		.phandles = phandles,
 	};
 	struct anynet_request *req = NULL;
@@ -214,11 +213,8 @@ enum anynet_nccl_result abi_v12_irecv(void *rcomm, int n, void **data, size_t *b
 			ANYNET_RECVS_MAX);
 		return ANYNET_NCCL_INVALID_USAGE;
 	}
-	for (int i = 0; i < n; i++)
-		mrs[i] = mhandles ? mhandles[i] : NULL;
 	ret = anynet_irecv(rcomm, &recv, &req);
-	if (anynet_likely(!ret))
-		*request = req;
+	*request = req;
 	return anynet_core_result(ret);
 }
 

@@ -309,10 +309,9 @@ bool anynet_core_may_open(void)
 	return false;
 }
 
-enum anynet_nccl_result anynet_core_result(int err)
+enum anynet_nccl_result anynet_core_error(int err)
 {
 	switch (-err) {
-	case 0:
 	case EAGAIN:
 		return ANYNET_NCCL_SUCCESS;
 	case EINVAL:

@@ -8,6 +8,7 @@
 
 #include <nccl_net/abi/nccl_types.h>
 #include <nccl_net/comm.h>
+#include <nccl_net/util.h>
 
 /* One NCCL communicator, v11+ (net-api.md §1.8). */
 struct anynet_context;
@@ -48,7 +49,13 @@ bool anynet_core_may_open(void);
 /* True in such a child. It must not use what it inherited, nor close it: a close sends BYE to the parent's peer. */
 bool anynet_core_is_forked(void);
 
-/* Map 0 or -errno to NCCL's result. -EAGAIN ("not now") is success. */
-enum anynet_nccl_result anynet_core_result(int err);
+/* NCCL's result for an -errno. -EAGAIN ("not now") is success. */
+enum anynet_nccl_result anynet_core_error(int err) ANYNET_COLD;
+
+/* The same for 0 or an -errno. */
+static inline enum anynet_nccl_result anynet_core_result(int err)
+{
+	return anynet_likely(!err) ? ANYNET_NCCL_SUCCESS : anynet_core_error(err);
+}
 
 #endif

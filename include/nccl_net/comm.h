@@ -115,8 +115,8 @@ struct anynet_recv {
 	void *const *data;
 	const size_t *bytes;
 	const int *tags;
-	struct anynet_mr *const *mrs; /* n entries, each as anynet_send.mr */
-	void *const *phandles;        /* may be NULL */
+	void *const *mrs;      /* n struct anynet_mr, each as anynet_send.mr; NULL = all are NULL */
+	void *const *phandles; /* may be NULL */
 };
 
 /* Post a send or a receive. The struct and its arrays are read during the call only. 0 with *req = NULL: no free

@@ -108,7 +108,7 @@ int posted_post(struct anynet_comm *comm, struct posted *posted)
 {
 	void *data[ANYNET_RECVS_MAX];
 	size_t bytes[ANYNET_RECVS_MAX];
-	struct anynet_mr *mrs[ANYNET_RECVS_MAX];
+	void *mrs[ANYNET_RECVS_MAX];
 	int ret;
 
 	for (int i = 0; i < posted->n; i++) {

@@ -98,10 +98,10 @@ static inline bool comm_is_ib(const struct anynet_comm *comm)
 	return comm->dev->transport == ANYNET_TRANSPORT_IB;
 }
 
-/* Sets comm->gpu at the first request that uses GPU memory. */
+/* A request uses GPU memory. Sets comm->gpu at the first one. */
 static inline void comm_note_gpu(struct anynet_comm *comm, const struct anynet_mr *mr)
 {
-	if (anynet_unlikely(mr && mr->gpu && !comm->gpu))
+	if (!comm->gpu)
 		comm->gpu = mr->gpu;
 }
 

@@ -22,6 +22,7 @@ struct anynet_comm *recv_create(const struct anynet_device *dev, uint32_t replay
 	comm->msgs = tables->msgs;
 	comm->reqs = tables->reqs;
 	comm->unexpected.end = &comm->unexpected.first;
+	comm->unmatched.end = &comm->unmatched.first;
 	comm->owed.replay_bytes = replay_bytes;
 	comm->seen.all = comm->seen.completed = comm->posted.all = comm->posted.clearable =
 		comm->posted.oldest = anynet_net.cfg->first_number;
@@ -158,13 +159,11 @@ static void post_sub(struct recv_comm *comm, struct recv_req *req, const struct 
 	sub->event = profile_start(&comm->base, recv->phandles ? recv->phandles[i] : NULL, sub->capacity);
 	sub->next = NULL;
 	comm->unfilled++;
-	comm_note_gpu(&comm->base, mr);
+	if (anynet_unlikely(sub->on_gpu))
+		comm_note_gpu(&comm->base, mr);
 	mr_hold(&comm->base, mr);
-	if (comm->unmatched.tail)
-		comm->unmatched.tail->next = sub;
-	else
-		comm->unmatched.head = sub;
-	comm->unmatched.tail = sub;
+	*comm->unmatched.end = sub;
+	comm->unmatched.end = &sub->next;
 }
 
 int recv_post(struct anynet_comm *base, const struct anynet_recv *recv, struct anynet_request **out)

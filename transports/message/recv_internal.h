@@ -110,7 +110,8 @@ struct recv_posted {
 
 /* Control frames that are due (recv_tell.c), and what decides when. */
 struct recv_owed {
-	bool ack_prompt; /* the sender waits for an ACK */
+	bool ack;        /* an ACK is due */
+	bool ack_prompt; /* and the sender waits for it */
 	/* Receives have been posted that may need a CTS. They are sent at the next `test` and not in irecv, so that
 	 * what NCCL sends between the two leaves first. */
 	bool untold;
@@ -141,7 +142,7 @@ struct recv_unexpected {
 
 /* Posted buffers without a message, in the order of posting. */
 struct recv_unmatched {
-	struct recv_sub *head, *tail;
+	struct recv_sub *first, **end;
 };
 
 struct recv_comm {
@@ -174,6 +175,15 @@ static inline struct recv_comm *to_recv(struct anynet_comm *comm)
 {
 	assert(!comm->is_send);
 	return (struct recv_comm *)comm;
+}
+
+/* What was told of a message needs no repetition any more: its CTS, or its ACK, by the fields for them. */
+static inline void recv_forget_told(uint8_t *told_on, uint64_t again[ANYNET_WIRE_SLOTS / 64], unsigned slot)
+{
+	if (anynet_likely(*told_on == TOLD_NOTHING))
+		return;
+	*told_on = TOLD_NOTHING;
+	again[slot / 64] &= ~(1ull << slot % 64);
 }
 
 static inline bool recv_is_plain(const struct recv_comm *comm)

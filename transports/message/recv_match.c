@@ -30,59 +30,27 @@ static int check_fits(struct recv_comm *comm, size_t size, const struct recv_sub
 	return -EMSGSIZE;
 }
 
-static void unmatched_remove(struct recv_comm *comm, struct recv_sub *prev, struct recv_sub *sub)
+static void bind_buffer(struct recv_comm *comm, struct recv_msg *msg, struct recv_sub *sub)
 {
-	if (prev)
-		prev->next = sub->next;
-	else
-		comm->unmatched.head = sub->next;
-	if (comm->unmatched.tail == sub)
-		comm->unmatched.tail = prev;
-	sub->next = NULL;
-}
-
-static int bind_buffer(struct recv_comm *comm, struct recv_msg *msg, struct recv_sub *sub)
-{
-	int ret = check_fits(comm, msg->size, sub);
-
-	if (ret)
-		return ret;
 	msg->sub = sub;
 	msg->state = RECV_MATCHED;
-	comm->owed.cts += msg->asked + (uint32_t)__builtin_popcountll(msg->asked_by);
-	return 0;
+	if (anynet_unlikely(msg->asked || msg->asked_by))
+		comm->owed.cts += msg->asked + (uint32_t)__builtin_popcountll(msg->asked_by);
 }
 
-/* Takes the first unmatched buffer of this tag; NULL = none. */
-static struct recv_sub *unmatched_take(struct recv_comm *comm, uint32_t tag)
+/* Takes the unmatched buffer `wanted`, or if it is NULL the first one of this tag. NULL = none. */
+static struct recv_sub *unmatched_take(struct recv_comm *comm, const struct recv_sub *wanted, uint32_t tag)
 {
-	struct recv_sub *prev = NULL;
+	struct recv_sub **link = &comm->unmatched.first, *sub;
 
-	for (struct recv_sub *sub = comm->unmatched.head; sub; prev = sub, sub = sub->next) {
-		if (sub->tag != tag)
-			continue;
-		unmatched_remove(comm, prev, sub);
-		return sub;
-	}
-	return NULL;
-}
-
-/* Plain comm: matches the message with receive number `seq`. -EAGAIN: it is not posted yet. */
-static int match_plain(struct recv_comm *comm, struct recv_msg *msg, uint32_t seq)
-{
-	struct recv_sub *sub = &comm->reqs[seq & RECV_REQ_MASK].subs[0], *prev = NULL;
-
-	if ((int32_t)(seq - comm->posted.all) >= 0)
-		return -EAGAIN;
-	for (struct recv_sub *at = comm->unmatched.head; at != sub; at = at->next) {
-		if (!at) {
-			comm_note_fault(&comm->base, NULL, -EPROTO, "duplicate message %u", seq);
-			return -EPROTO;
-		}
-		prev = at;
-	}
-	unmatched_remove(comm, prev, sub);
-	return bind_buffer(comm, msg, sub);
+	while ((sub = *link) && (wanted ? sub != wanted : sub->tag != tag))
+		link = &sub->next;
+	if (!sub)
+		return NULL;
+	*link = sub->next;
+	if (!*link)
+		comm->unmatched.end = link;
+	return sub;
 }
 
 static void note_seen(struct recv_comm *comm, uint32_t seq)
@@ -146,15 +114,22 @@ static int keep_unexpected(struct recv_comm *comm, struct recv_msg *msg)
 	return 0;
 }
 
-static int match_in_order(struct recv_comm *comm, struct recv_msg *msg)
+/* -EAGAIN: the message stays in its stream. Plain: until its receive is posted, which no other message has taken. */
+static int match(struct recv_comm *comm, struct recv_msg *msg, bool plain)
 {
+	const struct recv_sub *own = plain ? &comm->reqs[msg->seq & RECV_REQ_MASK].subs[0] : NULL;
 	struct recv_sub *sub;
+	int ret;
 
-	comm->order = RECV_BY_TAG;
-	if (msg->seq != comm->seen.all)
+	if (plain ? (int32_t)(msg->seq - comm->posted.all) >= 0 : msg->seq != comm->seen.all)
 		return -EAGAIN;
-	sub = unmatched_take(comm, msg->tag);
-	return sub ? bind_buffer(comm, msg, sub) : keep_unexpected(comm, msg);
+	sub = unmatched_take(comm, own, msg->tag);
+	if (!sub)
+		return keep_unexpected(comm, msg);
+	ret = check_fits(comm, msg->size, sub);
+	if (!ret)
+		bind_buffer(comm, msg, sub);
+	return ret;
 }
 
 /* Handles the first frame of a message: fills *msg and matches it. 0, -EAGAIN: the frame waits in its stream, or
@@ -166,13 +141,9 @@ static int announce(struct recv_comm *comm, struct recv_msg *msg,
 		     (comm->order == RECV_FIRST || header->tag == comm->tag);
 	int ret;
 
-	if (msg->ack_on != TOLD_NOTHING && (int32_t)(header->seq - msg->ack_seq) > 0) {
-		/* The sender reuses the slot, so it has received the last ACK. */
-		unsigned slot = (unsigned)(msg - comm->msgs);
-
-		msg->ack_on = TOLD_NOTHING;
-		comm->owed.again_ack[slot / 64] &= ~(1ull << slot % 64);
-	}
+	/* The sender reuses the slot, so it has received the last ACK. */
+	if ((int32_t)(header->seq - msg->ack_seq) > 0)
+		recv_forget_told(&msg->ack_on, comm->owed.again_ack, header->slot);
 	msg->seq = header->seq;
 	msg->tag = header->tag;
 	msg->size = header->size;
@@ -182,7 +153,9 @@ static int announce(struct recv_comm *comm, struct recv_msg *msg,
 	msg->asked_by = 0;
 	msg->unsure = false;
 	msg->wants_ack = header->flags & ANYNET_FLAG_ACK;
-	ret = plain ? match_plain(comm, msg, header->seq) : match_in_order(comm, msg);
+	if (anynet_unlikely(!plain))
+		comm->order = RECV_BY_TAG;
+	ret = match(comm, msg, plain);
 	if (!ret)
 		note_seen(comm, header->seq);
 	return ret;
@@ -227,6 +200,11 @@ static bool goes_on(const struct recv_msg *msg, const struct anynet_wire_frame *
 	       (header->length ? header->length <= msg->size - msg->begun : !msg->begun_empty);
 }
 
+static struct recv_msg *msg_of(struct recv_comm *comm, const struct anynet_wire_frame *header)
+{
+	return &comm->msgs[header->slot % ANYNET_SENDS];
+}
+
 /* Is it the first frame of a message? */
 static bool is_new(const struct recv_comm *comm, const struct anynet_wire_frame *header)
 {
@@ -236,17 +214,15 @@ static bool is_new(const struct recv_comm *comm, const struct anynet_wire_frame 
 }
 
 /*
- * Checks every field of a DATA, RTS or ASK frame, and sets *msg to its slot. 0; -EPROTO = invalid, the fault is noted;
+ * Checks every field of a DATA, RTS or ASK frame for the slot of `msg`. 0; -EPROTO = invalid, the fault is noted;
  * -EAGAIN: the slot's last message has arrived by the queue pair of another stream, and the sender knows that, but its
  * frame is still unread. What is before it there is older than this message, so it does not wait for this one.
  */
-static int find_slot(struct recv_comm *comm, const struct anynet_wire_frame *header, struct recv_msg **msg)
+static int check_frame(struct recv_comm *comm, const struct recv_msg *msg, const struct anynet_wire_frame *header)
 {
-	struct recv_msg *found = &comm->msgs[header->slot % ANYNET_SENDS];
 	bool sane = makes_sense(comm, header);
 
-	*msg = found;
-	if (anynet_likely(sane && (found->state == RECV_UNSEEN ? is_new(comm, header) : goes_on(found, header))))
+	if (anynet_likely(sane && (msg->state == RECV_UNSEEN ? is_new(comm, header) : goes_on(msg, header))))
 		return 0;
 	if (sane && comm->base.stream_count > 1 && is_new(comm, header)) {
 		comm->seen.slot_awaited = true;
@@ -269,8 +245,8 @@ static ANYNET_COLD int place_asked(struct recv_comm *comm, struct recv_msg *msg)
 int recv_place(struct recv_comm *comm, const struct anynet_wire_frame *header,
 	       struct recv_msg **out, uint8_t **dst)
 {
-	struct recv_msg *msg;
-	int ret = find_slot(comm, header, &msg);
+	struct recv_msg *msg = msg_of(comm, header);
+	int ret = check_frame(comm, msg, header);
 
 	if (ret)
 		return ret;
@@ -288,8 +264,8 @@ int recv_place(struct recv_comm *comm, const struct anynet_wire_frame *header,
 
 int recv_announced(struct recv_comm *comm, const struct anynet_wire_frame *header)
 {
-	struct recv_msg *msg;
-	int ret = find_slot(comm, header, &msg);
+	struct recv_msg *msg = msg_of(comm, header);
+	int ret = check_frame(comm, msg, header);
 
 	if (ret)
 		return ret;
@@ -312,7 +288,7 @@ int recv_looked(struct recv_comm *comm, const struct anynet_wire_frame *header)
 int recv_asked(struct recv_comm *comm, const struct anynet_stream *stream,
 	       const struct anynet_wire_frame *header)
 {
-	struct recv_msg *msg = &comm->msgs[header->slot % ANYNET_SENDS];
+	struct recv_msg *msg = msg_of(comm, header);
 	struct anynet_wire_frame rts = *header;
 	uint64_t bit = 1ull << stream->index;
 	int ret;
@@ -321,7 +297,7 @@ int recv_asked(struct recv_comm *comm, const struct anynet_stream *stream,
 		return recv_looked(comm, header); /* its CTS goes to the CTS ring, unasked */
 	if (msg->state == RECV_UNSEEN || msg->seq != header->seq) {
 		rts.type = ANYNET_FRAME_RTS;
-		ret = find_slot(comm, &rts, &msg);
+		ret = check_frame(comm, msg, &rts);
 		if (!ret)
 			ret = announce(comm, msg, &rts);
 		if (ret)
@@ -332,50 +308,43 @@ int recv_asked(struct recv_comm *comm, const struct anynet_stream *stream,
 	return 0;
 }
 
-/* Gives an unexpected message, which is out of the list, its buffer. 0 or -errno. */
-static int match_unexpected(struct recv_comm *comm, struct unexpected *unexpected,
-			    struct recv_sub *sub)
+/* Gives an unexpected message, which is out of the list, its buffer. */
+static void match_unexpected(struct recv_comm *comm, struct unexpected *unexpected,
+			     struct recv_sub *sub)
 {
 	struct recv_msg *msg = unexpected->msg;
-	int ret = check_fits(comm, unexpected->size, sub);
 
-	if (ret) {
-		if (msg)
-			msg->unexpected = NULL;
-		recv_unexpected_free(comm, unexpected);
-		return ret;
-	}
 	if (!msg) {
 		recv_deliver(comm, unexpected, sub);
-		return 0;
+		return;
 	}
 	if (!unexpected->data) {
 		msg->unexpected = NULL;
 		recv_unexpected_free(comm, unexpected);
 	}
-	return bind_buffer(comm, msg, sub);
+	bind_buffer(comm, msg, sub);
 }
 
 int recv_match_unexpected(struct recv_comm *comm)
 {
 	struct unexpected **link = &comm->unexpected.first;
 
-	while (*link && comm->unmatched.head) {
+	while (*link && comm->unmatched.first) {
 		struct unexpected *unexpected = *link;
-		struct recv_sub *sub = unmatched_take(comm, unexpected->tag);
+		struct recv_sub *sub = unmatched_take(comm, NULL, unexpected->tag);
 		int ret;
 
 		if (!sub) {
 			link = &unexpected->next;
 			continue;
 		}
+		ret = check_fits(comm, unexpected->size, sub);
+		if (ret)
+			return ret;
 		*link = unexpected->next;
 		if (!*link)
 			comm->unexpected.end = link;
-		unexpected->next = NULL;
-		ret = match_unexpected(comm, unexpected, sub);
-		if (ret)
-			return ret;
+		match_unexpected(comm, unexpected, sub);
 	}
 	return 0;
 }

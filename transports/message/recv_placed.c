@@ -68,11 +68,34 @@ void recv_deliver(struct recv_comm *comm, struct unexpected *unexpected, struct 
 	comm_unpark(&comm->base);
 }
 
-static void complete_message(struct recv_comm *comm, struct recv_msg *msg)
+/* Messages whose sender waits for no ACK are acknowledged when they fill a quarter of the slots or of its ring. */
+static void owe_ack(struct recv_comm *comm, struct recv_msg *msg)
 {
 	unsigned slot = (unsigned)(msg - comm->msgs);
-	bool late;
+	bool late = (int32_t)(msg->seq - comm->seen.completed) < 0;
+	struct recv_owed *owed = &comm->owed;
 
+	if (anynet_likely(!late))
+		comm->seen.completed = msg->seq + 1;
+	if (msg->unsure) {
+		recv_forget_told(&msg->ack_on, owed->again_ack, slot);
+		msg->ack_seq = msg->seq;
+		owed->ack_bits[slot / 64] |= 1ull << slot % 64;
+		owed->complete++;
+		/* The sender's ring may be full of acknowledged messages that only this late one holds up. */
+		owed->ack_prompt |= msg->wants_ack || late;
+	} else if (anynet_likely(!owed->complete)) {
+		return;
+	}
+	/* Includes a message that needs no ACK: in the sender's ring it lies behind those that do. */
+	owed->lazy_bytes += (uint32_t)(sizeof(struct anynet_wire_frame) +
+				       anynet_min(msg->size, owed->replay_bytes));
+	owed->ack |= owed->ack_prompt || owed->complete >= ANYNET_SENDS / 4 ||
+		     owed->lazy_bytes >= owed->replay_bytes / 4;
+}
+
+static void complete_message(struct recv_comm *comm, struct recv_msg *msg)
+{
 	if (msg->sub && msg->unexpected)
 		recv_deliver(comm, msg->unexpected, msg->sub);
 	else if (msg->sub)
@@ -86,25 +109,8 @@ static void complete_message(struct recv_comm *comm, struct recv_msg *msg)
 		comm->seen.slot_awaited = false;
 		comm_unpark(&comm->base);
 	}
-	msg->cts_on = TOLD_NOTHING;
-	comm->owed.again_cts[slot / 64] &= ~(1ull << slot % 64);
-	late = (int32_t)(msg->seq - comm->seen.completed) < 0;
-	if (anynet_likely(!late))
-		comm->seen.completed = msg->seq + 1;
-	if (msg->unsure) {
-		msg->ack_seq = msg->seq;
-		msg->ack_on = TOLD_NOTHING;
-		comm->owed.again_ack[slot / 64] &= ~(1ull << slot % 64);
-		comm->owed.ack_bits[slot / 64] |= 1ull << slot % 64;
-		comm->owed.complete++;
-		/* The sender's ring may be full of acknowledged messages that only this late one holds up. */
-		comm->owed.ack_prompt |= msg->wants_ack || late;
-	} else if (anynet_likely(!comm->owed.complete)) {
-		return;
-	}
-	/* Includes a message that needs no ACK: in the sender's ring it lies behind those that do. */
-	comm->owed.lazy_bytes += (uint32_t)(sizeof(struct anynet_wire_frame) +
-					    anynet_min(msg->size, comm->owed.replay_bytes));
+	recv_forget_told(&msg->cts_on, comm->owed.again_cts, (unsigned)(msg - comm->msgs));
+	owe_ack(comm, msg);
 }
 
 bool recv_is_on_gpu(const struct recv_msg *msg)

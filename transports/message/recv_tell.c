@@ -13,12 +13,6 @@
 static_assert(sizeof(struct anynet_wire_frame) + ANYNET_ACK_BYTES <= STREAM_CONTROL_BYTES,
 	      "ack frame");
 
-/* Messages whose sender waits for no ACK are acknowledged when they fill a quarter of the slots or of its ring. */
-static bool ack_lazy_due(const struct recv_owed *owed)
-{
-	return owed->complete >= ANYNET_SENDS / 4 || owed->lazy_bytes >= owed->replay_bytes / 4;
-}
-
 static bool held_due(const struct recv_comm *comm)
 {
 	return comm->owed.held && (int32_t)(comm->seen.all - comm->owed.held_until) >= 0;
@@ -28,8 +22,8 @@ static bool control_due(const struct recv_comm *comm)
 {
 	const struct recv_owed *owed = &comm->owed;
 
-	return owed->untold || held_due(comm) || owed->ack_prompt || owed->cts || owed->again_due ||
-	       owed->suspects || ack_lazy_due(owed);
+	return owed->untold || held_due(comm) || owed->ack || owed->cts || owed->again_due ||
+	       owed->suspects;
 }
 
 bool recv_has_to_tell(struct anynet_comm *base)
@@ -108,7 +102,7 @@ static size_t make_ack(struct recv_comm *comm, unsigned stream, uint8_t *frame)
 	memcpy(frame + sizeof(header), owed->ack_bits, ANYNET_ACK_BYTES);
 	memset(owed->ack_bits, 0, sizeof(owed->ack_bits));
 	owed->complete = 0;
-	owed->ack_prompt = false;
+	owed->ack = owed->ack_prompt = false;
 	owed->lazy_bytes = 0;
 	return put_control(comm, frame, &header);
 }
@@ -156,7 +150,7 @@ static size_t make_ack_again(struct recv_comm *comm, const struct recv_msg *msg,
 static size_t make_again(struct recv_comm *comm, unsigned stream, uint8_t *frame)
 {
 	struct recv_owed *owed = &comm->owed;
-	uint64_t left = 0;
+	bool left = false;
 
 	for (unsigned slot = 0; slot < ANYNET_SENDS; slot++) {
 		struct recv_msg *msg = &comm->msgs[slot];
@@ -173,7 +167,7 @@ static size_t make_again(struct recv_comm *comm, unsigned stream, uint8_t *frame
 			if (msg->state == RECV_MATCHED && (!msg->begun || comm_is_ib(&comm->base)))
 				return put_cts(comm, msg, stream, frame);
 		}
-		left |= (owed->again_ack[word] | owed->again_cts[word]) & bit;
+		left |= ((owed->again_ack[word] | owed->again_cts[word]) & bit) != 0;
 	}
 	owed->again_due = left;
 	return 0;
@@ -212,7 +206,7 @@ void recv_suspect(struct anynet_comm *base, unsigned index, bool suspect)
 void recv_bye(struct anynet_comm *base)
 {
 	to_recv(base)->owed.closing = true;
-	to_recv(base)->owed.ack_prompt |= to_recv(base)->owed.complete > 0;
+	to_recv(base)->owed.ack |= to_recv(base)->owed.complete > 0;
 	for (unsigned i = 0; i < base->stream_count; i++)
 		if (base->streams[i])
 			base->streams[i]->bye.due = true;
@@ -240,8 +234,7 @@ size_t recv_next_control(struct recv_comm *comm, struct anynet_stream *stream,
 		bytes = make_again(comm, stream->index, frame);
 	if (!bytes && comm->owed.cts && !leave_to_others(&comm->base, stream))
 		bytes = make_cts(comm, stream->index, frame);
-	if (!bytes && (comm->owed.ack_prompt || ack_lazy_due(&comm->owed)) &&
-	    !leave_to_others(&comm->base, stream))
+	if (!bytes && comm->owed.ack && !leave_to_others(&comm->base, stream))
 		bytes = make_ack(comm, stream->index, frame);
 	if (!bytes && anynet_unlikely(stream->bye.due))
 		bytes = make_bye(comm, stream, frame);

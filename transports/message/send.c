@@ -163,29 +163,30 @@ static size_t copy_bytes(const struct send_comm *comm, size_t bytes)
 /* Copies a small message, header first, into the replay ring. False = no room. */
 static bool copy_in(struct send_comm *comm, struct send_msg *msg, const void *data)
 {
-	size_t crc_bytes = comm->base.checksum ? ANYNET_CRC_BYTES : 0;
 	struct replay_record *record = replay_take(&comm->ring, copy_bytes(comm, msg->bytes));
-	struct anynet_wire_frame header;
-	uint8_t *frame;
+	struct anynet_wire_frame *header;
+	uint8_t *payload, *end;
 
 	if (!record)
 		return false;
-	frame = (uint8_t *)record + REPLAY_RECORD_BYTES;
+	header = (struct anynet_wire_frame *)(void *)((uint8_t *)record + REPLAY_RECORD_BYTES);
+	payload = (uint8_t *)(header + 1);
+	end = payload + msg->bytes;
 	msg->record = record;
+	msg->data = payload;
 	msg->flags |= ANYNET_FLAG_TAIL;
-	header = send_header(comm, msg);
-	header.length = (uint32_t)msg->bytes;
-	if (anynet_unlikely(crc_bytes)) {
-		uint32_t crc = crc32c(0, data, msg->bytes);
-
-		checksum_header(&header, NULL);
-		memcpy(frame + HEADER_BYTES + msg->bytes, &crc, sizeof(crc));
-	}
-	memcpy(frame, &header, HEADER_BYTES);
+	*header = send_header(comm, msg);
+	header->length = (uint32_t)msg->bytes;
 	if (msg->bytes)
-		memcpy(frame + HEADER_BYTES, data, msg->bytes);
-	frame[HEADER_BYTES + msg->bytes + crc_bytes] = 0;
-	msg->data = frame + HEADER_BYTES;
+		memcpy(payload, data, msg->bytes);
+	if (anynet_unlikely(comm->base.checksum)) {
+		uint32_t crc = crc32c(0, payload, msg->bytes);
+
+		checksum_header(header, NULL);
+		memcpy(end, &crc, sizeof(crc));
+		end += ANYNET_CRC_BYTES;
+	}
+	*end = 0; /* the tail byte */
 	return true;
 }
 
@@ -270,20 +271,17 @@ static void start_message(struct send_comm *comm, struct send_msg *msg, const vo
 		send_queue(comm, msg);
 }
 
-/* Copies a small message from GPU memory because an adapter cannot gather it. It is then sent like host memory. 0 or
- * -errno. */
-static ANYNET_COLD int fetch_small(struct send_comm *comm, const void **data, size_t bytes,
-				   struct anynet_mr **mr)
+/* Copies a small message from GPU memory to comm->fetched because an adapter cannot gather it. It is then sent like host
+ * memory. 0 or -errno. */
+static ANYNET_COLD int fetch_small(struct send_comm *comm, const struct anynet_send *send)
 {
-	comm_note_gpu(&comm->base, *mr);
+	comm_note_gpu(&comm->base, send->mr);
 	if (!comm->fetched)
 		comm->fetched = malloc(IB_EAGER_BYTES);
 	if (!comm->fetched)
 		return -ENOMEM;
-	if (gpu_fetch((*mr)->gpu, comm->fetched, *data, bytes))
-		return comm_note_gpu_fault(&comm->base, NULL, (*mr)->gpu);
-	*data = comm->fetched;
-	*mr = NULL;
+	if (gpu_fetch(send->mr->gpu, comm->fetched, send->data, send->bytes))
+		return comm_note_gpu_fault(&comm->base, NULL, send->mr->gpu);
 	return 0;
 }
 
@@ -350,8 +348,13 @@ int send_post(struct anynet_comm *base, const struct anynet_send *send, struct a
 		ret = check_for_qp(comm, send);
 		if (anynet_unlikely(ret))
 			return ret;
-		if (must_fetch(comm, send) && (ret = fetch_small(comm, &data, bytes, &mr)))
-			return ret;
+		if (must_fetch(comm, send)) {
+			ret = fetch_small(comm, send);
+			if (ret)
+				return ret;
+			data = comm->fetched;
+			mr = NULL;
+		}
 	}
 	msg = take_slot(comm);
 	start_message(comm, msg, data, bytes, (uint32_t)send->tag, mr);

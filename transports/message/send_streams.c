@@ -216,22 +216,6 @@ int send_control(struct send_comm *comm, struct anynet_stream *stream,
 
 /* --- what streams pull --- */
 
-/* READY goes first, on stream 0; BYE last, on every stream. */
-static bool next_notice(struct send_comm *comm, struct anynet_stream *stream, struct frame_id *id)
-{
-	if (comm->notices.ready == READY_DUE && !stream->index) {
-		comm->notices.ready = READY_SENT;
-		*id = (struct frame_id){ .type = ANYNET_FRAME_READY };
-		return true;
-	}
-	if (stream->bye.due && comm->queue.head == SLOT_NONE) {
-		stream->bye.due = false;
-		*id = (struct frame_id){ .type = ANYNET_FRAME_BYE };
-		return true;
-	}
-	return false;
-}
-
 /* Several streams over TCP: would another one finish the chunk much sooner, each behind its backlog? */
 static bool too_slow(const struct send_comm *comm, struct anynet_stream *stream, size_t bytes)
 {
@@ -327,14 +311,11 @@ static size_t chunk_size(const struct send_comm *comm, const struct anynet_strea
 	return comm->limits.chunk;
 }
 
-bool send_next(struct send_comm *comm, struct anynet_stream *stream, struct frame_id *id)
+static bool next_of_queue(struct send_comm *comm, struct anynet_stream *stream, struct frame_id *id)
 {
 	struct send_msg *msg;
 	size_t bytes;
 
-	if (anynet_unlikely(comm->notices.ready == READY_DUE || comm->notices.bye) &&
-	    next_notice(comm, stream, id))
-		return true;
 	if (comm->queue.head == SLOT_NONE)
 		return false;
 	if (comm->base.stream_count > 1 && anynet_unlikely(stream->state == STREAM_SUSPECT))
@@ -363,6 +344,29 @@ bool send_next(struct send_comm *comm, struct anynet_stream *stream, struct fram
 	if (msg->given == msg->bytes)
 		ready_pop(comm, SEND_GIVEN);
 	return true;
+}
+
+/* READY goes first, on stream 0; BYE last, on every stream. */
+static ANYNET_COLD bool next_notice(struct send_comm *comm, struct anynet_stream *stream, struct frame_id *id)
+{
+	if (comm->notices.ready == READY_DUE && !stream->index) {
+		comm->notices.ready = READY_SENT;
+		*id = (struct frame_id){ .type = ANYNET_FRAME_READY };
+		return true;
+	}
+	if (stream->bye.due && comm->queue.head == SLOT_NONE) {
+		stream->bye.due = false;
+		*id = (struct frame_id){ .type = ANYNET_FRAME_BYE };
+		return true;
+	}
+	return next_of_queue(comm, stream, id);
+}
+
+bool send_next(struct send_comm *comm, struct anynet_stream *stream, struct frame_id *id)
+{
+	if (anynet_unlikely(comm->notices.ready == READY_DUE || comm->notices.bye))
+		return next_notice(comm, stream, id);
+	return next_of_queue(comm, stream, id);
 }
 
 void send_frame(const struct send_comm *comm, const struct frame_id *id, struct stream_frame *frame)

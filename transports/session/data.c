@@ -87,26 +87,30 @@ int anynet_isend(struct anynet_comm *comm, const struct anynet_send *send, struc
 
 /* The same for receive buffers, for a NIC to write. On error nothing that it has registered is left. */
 static ANYNET_COLD int borrow_missing(struct anynet_comm *comm, const struct anynet_recv *recv,
-				      struct anynet_mr **mrs)
+				      void **mrs)
 {
+	struct anynet_mr *mr;
 	int ret = 0, i;
 
 	for (i = 0; i < recv->n && !ret; i++) {
-		mrs[i] = recv->mrs ? recv->mrs[i] : NULL;
-		if (!mrs[i] && recv->bytes[i])
-			ret = comm_borrow_mr(comm, recv->data[i], recv->bytes[i], &mrs[i]);
+		mr = recv->mrs ? recv->mrs[i] : NULL;
+		if (!mr && recv->bytes[i])
+			ret = comm_borrow_mr(comm, recv->data[i], recv->bytes[i], &mr);
+		mrs[i] = mr;
 	}
 	if (!ret)
 		ret = comm_state(comm);
-	for (; ret && i--;)
-		if (mrs[i] && mrs[i]->borrowed)
-			mr_return(mrs[i]);
+	for (; ret && i--;) {
+		mr = mrs[i];
+		if (mr && mr->borrowed)
+			mr_return(mr);
+	}
 	return ret;
 }
 
 static int irecv(struct anynet_comm *comm, const struct anynet_recv *recv, struct anynet_request **req)
 {
-	struct anynet_mr *mrs[ANYNET_RECVS_MAX];
+	void *mrs[ANYNET_RECVS_MAX];
 	struct anynet_recv registered;
 	int ret = comm_state(comm);
 

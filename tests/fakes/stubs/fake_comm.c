@@ -272,7 +272,7 @@ int anynet_irecv(struct anynet_comm *comm, const struct anynet_recv *recv, struc
 	for (int i = 0; i < recv->n; i++) {
 		fake.bytes[i] = recv->bytes[i];
 		fake.tag[i] = recv->tags[i];
-		fake.mr[i] = recv->mrs[i];
+		fake.mr[i] = recv->mrs ? recv->mrs[i] : NULL;
 	}
 	fake.phandles = recv->phandles;
 	*req = out;

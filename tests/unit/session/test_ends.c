@@ -368,7 +368,7 @@ static void test_deregistering_under_a_receive_ends_the_comm(void **state)
 	assert_non_null(buffer);
 	pair_open_recv(&pair, 1);
 	mr = reg(pair.recv, buffer, 20);
-	assert_int_equal(anynet_irecv(pair.recv, &(struct anynet_recv){ .n = 1, .data = &buffer, .bytes = &bytes, .tags = &tag, .mrs = &mr }, &reqs[0]), 0);
+	assert_int_equal(anynet_irecv(pair.recv, &(struct anynet_recv){ .n = 1, .data = &buffer, .bytes = &bytes, .tags = &tag, .mrs = (void *[]){ mr } }, &reqs[0]), 0);
 	reqs[1] = pair_irecv(&pair, data, 8, 0);
 	frame_put(pair.fds[0], &frame, NULL);
 	assert_int_equal(send(pair.fds[0], data, 10, 0), 10);

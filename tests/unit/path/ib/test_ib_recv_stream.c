@@ -600,7 +600,7 @@ static struct anynet_request *irecv_on_gpu(void *data, size_t bytes, struct anyn
 							     .data = &data,
 							     .bytes = &bytes,
 							     .tags = &tag,
-							     .mrs = &mr },
+							     .mrs = (void *[]){ mr } },
 				      &req),
 			 0);
 	assert_non_null(req);

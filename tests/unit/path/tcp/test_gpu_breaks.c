@@ -79,7 +79,7 @@ static void start(const struct shape *shape)
 		struct anynet_mr *mr = &to;
 		const int tag = 0;
 
-		assert_int_equal(anynet_irecv(carrier.pair.recv, &(struct anynet_recv){ .n = 1, .data = &data, .bytes = &sizes[i], .tags = &tag, .mrs = &mr }, &recvs[i]),
+		assert_int_equal(anynet_irecv(carrier.pair.recv, &(struct anynet_recv){ .n = 1, .data = &data, .bytes = &sizes[i], .tags = &tag, .mrs = (void *[]){ mr } }, &recvs[i]),
 				 0);
 		assert_int_equal(anynet_isend(carrier.pair.send, &(struct anynet_send){ out[i], sizes[i], tag, &from, NULL }, &sends[i]),
 				 0);
@@ -254,7 +254,7 @@ static void test_what_has_been_read_waits_for_a_bounce_only(void **state)
 							     .data = &data,
 							     .bytes = &sizes[1],
 							     .tags = &tag,
-							     .mrs = &mr },
+							     .mrs = (void *[]){ mr } },
 				      &req),
 			 0);
 	bounce = gpu_bounce_take(fake_gpu());
@@ -287,7 +287,7 @@ static void pass(int i, size_t bytes, struct anynet_mr *out_mr, struct anynet_mr
 				    .data = (void *[]){ got[i] },
 				    .bytes = &bytes,
 				    .tags = &(int){ 0 },
-				    .mrs = &in_mr };
+				    .mrs = (void *[]){ in_mr } };
 
 	memset(sent[i], i + 1, bytes);
 	assert_int_equal(anynet_irecv(carrier.pair.recv, &recv, &reqs[0]), 0);
