@@ -117,13 +117,14 @@ static int post_small(struct ib_stream *stream, uint64_t n, const struct stream_
 	struct ibv_sge sge;
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
 
-	if (!frame->framed)
+	if (!frame->framed) {
 		ib_qp_copy(qp, &wr, &frame->header, HEADER_BYTES);
-	else
-		wr = wr_of(IBV_WR_SEND, &sge, frame->payload - HEADER_BYTES, bytes,
-			   qp->ring.mr->lkey);
-	if (frame->framed && bytes <= qp->limits.inline_bytes)
-		wr.send_flags = IBV_SEND_INLINE;
+	} else {
+		sge = (struct ibv_sge){ .addr = (uintptr_t)(frame->payload - HEADER_BYTES),
+					.length = bytes,
+					.lkey = qp->ring.mr->lkey };
+		wr.send_flags = bytes <= qp->limits.inline_bytes ? IBV_SEND_INLINE : 0;
+	}
 	if (frame->header.type == ANYNET_FRAME_BYE)
 		wr.send_flags |= IBV_SEND_SIGNALED;
 	return ib_qp_post(qp, &wr, &wr, 1, n + 1);
@@ -222,20 +223,19 @@ static int post_write(struct ib_stream *stream, uint64_t n, const struct stream_
 	return post_part(stream, n, frame, mr, cts);
 }
 
+/* Payload that does not lie behind its header in a frame. */
 static int post_data(struct ib_stream *stream, uint64_t n, const struct stream_frame *frame)
 {
 	struct send_comm *comm = (struct send_comm *)stream->tcp.base.comm;
 	struct send_msg *msg = &comm->msgs[frame->header.slot];
-	bool in_frame = ib_goes_in_frame(stream->qp, msg);
-	const struct anynet_wire_cts *cts = in_frame ? NULL : ib_find_cts(stream, msg);
+	bool gathered = !frame->framed && ib_goes_in_frame(stream->qp, msg);
+	const struct anynet_wire_cts *cts = gathered ? NULL : ib_find_cts(stream, msg);
 	const struct ib_mr *mr = stream->qp->ring.mr;
 	char why[200];
 
-	if (in_frame && frame->framed)
-		return post_small(stream, n, frame);
-	if (!in_frame && !cts)
+	if (!gathered && !cts)
 		return ask(stream, n, frame);
-	if (in_frame && stream->qp->limits.sges < 2) { /* begun by an adapter that can gather */
+	if (gathered && stream->qp->limits.sges < 2) { /* begun by an adapter that can gather */
 		snprintf(why, sizeof(why), "the adapter has one scatter/gather entry");
 		mr = NULL;
 	} else if (!frame->framed) {
@@ -245,20 +245,19 @@ static int post_data(struct ib_stream *stream, uint64_t n, const struct stream_f
 		ib_leave_nic(stream, why);
 		return -ENOMEM;
 	}
-	if (in_frame)
+	if (gathered)
 		return post_gathered(stream, n, frame, mr, msg->record);
 	if (frame->header.size > cts->size) /* no WRITE: the peer reports the sizes */
 		return post_small(stream, n, frame);
 	return post_write(stream, n, frame, mr, cts);
 }
 
-static int post_frame(struct ib_stream *stream, uint64_t n)
+static int post_frame(struct ib_stream *stream, uint64_t n, const struct frame_id *id)
 {
 	struct stream_frame frame;
 
-	send_frame((struct send_comm *)stream->tcp.base.comm, &tcp_log_at(&stream->tcp, n)->id,
-		   &frame);
-	if (frame.header.type != ANYNET_FRAME_DATA || !frame.header.length)
+	send_frame((struct send_comm *)stream->tcp.base.comm, id, &frame);
+	if (id->type != ANYNET_FRAME_DATA || !id->length || (frame.framed && ib_qp_takes_frames(stream->qp)))
 		return post_small(stream, n, &frame);
 	return post_data(stream, n, &frame);
 }
@@ -288,7 +287,7 @@ int ib_transmit_data(struct anynet_stream *base)
 		return stream->over_tcp->transmit(base);
 	while (next_frame(stream)) {
 		const struct frame_id *id = &tcp_log_at(tcp, tcp->log.next)->id;
-		int ret = post_frame(stream, tcp->log.next);
+		int ret = post_frame(stream, tcp->log.next, id);
 
 		if (ret)
 			return ret == -EAGAIN ? 0 : ret;
@@ -333,13 +332,14 @@ static int post_cts(struct ib_stream *stream)
 {
 	struct ib_qp *qp = stream->qp;
 	struct recv_comm *comm = (struct recv_comm *)stream->tcp.base.comm;
-	struct cts_run run = { .count = 0 };
+	struct cts_run run;
 	struct anynet_wire_cts cts;
 	struct anynet_mr *mr;
 	int ret = 0;
 
 	if (recv_holds_cts(comm, &stream->tcp.base))
 		return 0;
+	run.count = 0;
 	while (!ret && ib_qp_has_room(qp, 2) &&
 	       recv_next_cts(comm, &stream->tcp.base, IB_SLOT_BYTES - HEADER_BYTES, &cts, &mr)) {
 		const struct ib_mr *reg;

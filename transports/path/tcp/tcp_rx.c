@@ -98,34 +98,40 @@ static int took_direct(struct tcp_stream *stream, size_t bytes)
 	return ret;
 }
 
-/* One read. *drained: it was short, so the socket is empty. 0, -EAGAIN or -errno. */
-static int read_some(struct tcp_stream *stream, bool *drained)
+static ssize_t recv_pieces(int fd, struct iovec *iov, unsigned pieces)
+{
+	if (pieces == 1)
+		return recv(fd, iov[0].iov_base, iov[0].iov_len, MSG_DONTWAIT);
+	return recvmsg(fd, &(struct msghdr){ .msg_iov = iov, .msg_iovlen = pieces }, MSG_DONTWAIT);
+}
+
+/* One read. 1: it was short, so the socket is empty; 0: there may be more; -EAGAIN or another -errno. */
+static int read_some(struct tcp_stream *stream)
 {
 	struct iovec iov[2];
-	struct msghdr msg = { .msg_iov = iov };
 	size_t direct = 0, room = 0;
+	unsigned pieces = 0;
 	ssize_t n;
+	bool drained;
 
 	compact(stream);
 	if (stream->rx.left >= TCP_DIRECT_BYTES) {
-		iov[msg.msg_iovlen++] = direct_piece(stream);
+		iov[pieces++] = direct_piece(stream);
 		direct = iov[0].iov_len;
 	}
 	if (!direct || direct == stream->rx.left) {
 		room = read_ahead(stream, direct, stream->rx.bytes - stream->rx.tail);
-		iov[msg.msg_iovlen++] = (struct iovec){ stream->rx.buf + stream->rx.tail, room };
+		iov[pieces++] = (struct iovec){ stream->rx.buf + stream->rx.tail, room };
 	}
 	do
-		n = msg.msg_iovlen == 1
-			    ? recv(stream->base.fd, iov[0].iov_base, iov[0].iov_len, MSG_DONTWAIT)
-			    : recvmsg(stream->base.fd, &msg, MSG_DONTWAIT);
+		n = recv_pieces(stream->base.fd, iov, pieces);
 	while (n < 0 && errno == EINTR);
 	stream->rx.quiet = n < 0 || (stream->rx.quiet && n == ANYNET_TAIL_BYTES && stream->rx.skip);
 	if (n < 0)
 		return -errno;
 	if (!n)
 		return -ECONNRESET;
-	*drained = (size_t)n < direct + room;
+	drained = (size_t)n < direct + room;
 	if (direct) {
 		size_t taken = anynet_min((size_t)n, direct);
 		int ret = took_direct(stream, taken);
@@ -135,7 +141,7 @@ static int read_some(struct tcp_stream *stream, bool *drained)
 		n -= (ssize_t)taken;
 	}
 	stream->rx.tail += (uint32_t)n;
-	return 0;
+	return drained;
 }
 
 /* --- receive comm: data --- */
@@ -322,31 +328,28 @@ static int receive_data(struct anynet_stream *base)
 	const struct recv_comm *comm = (const struct recv_comm *)base->comm;
 	unsigned before = recv_completions(comm);
 	uint64_t budget = TCP_RX_TURN;
-	int ret;
+	int ret, got = 0;
 
 	if (anynet_unlikely(stream->shut))
 		return 0; /* closing: tcp_drain discards what comes */
 	ret = anynet_unlikely(stream->gpu) ? tcp_gpu_take_placed(stream) : 0;
-	if (!ret)
-		ret = consume(stream);
-	while (!ret && budget && recv_completions(comm) == before && !starved(stream)) {
-		uint32_t left = stream->rx.left, tail = staged(stream);
-		bool drained;
+	while (!ret) {
+		uint32_t left, tail;
 
-		ret = read_some(stream, &drained);
-		if (ret == -EAGAIN) {
-			wait_readable(stream);
-			return 0;
-		}
-		if (ret)
-			return ret;
-		budget -= anynet_min(budget, left - stream->rx.left + staged(stream) - tail);
 		ret = consume(stream);
-		if (drained) {
-			wait_readable(stream);
+		if (ret || got || !budget || recv_completions(comm) != before || starved(stream))
 			break;
-		}
+		left = stream->rx.left;
+		tail = staged(stream);
+		got = read_some(stream);
+		if (got < 0)
+			break;
+		budget -= anynet_min(budget, left - stream->rx.left + staged(stream) - tail);
 	}
+	if (got == 1 || got == -EAGAIN)
+		wait_readable(stream);
+	else if (got < 0)
+		return got;
 	if (ret == -EAGAIN) {
 		base->parked = !tcp_gpu_is_busy(stream);
 		base->readable = true; /* there is no event for staged bytes */
@@ -399,24 +402,24 @@ static int take_control(struct tcp_stream *stream)
 int tcp_receive_control(struct anynet_stream *base)
 {
 	struct tcp_stream *stream = to_tcp(base);
-	bool drained = false;
-	int ret = 0;
+	int ret, got = 0;
 
 	if (stream->zerocopy.sent != stream->zerocopy.done)
 		tcp_zerocopy_reap(stream);
-	for (unsigned reads = 0; !drained; reads++) {
+	for (unsigned reads = 0; !got; reads++) {
 		if (reads == CONTROL_READS)
 			return 0;
-		ret = read_some(stream, &drained);
-		if (ret)
+		got = read_some(stream);
+		if (got < 0)
 			break;
-		while (!ret)
+		do
 			ret = take_control(stream);
+		while (!ret);
 		if (ret != -EAGAIN)
 			return ret;
 	}
-	if (ret && ret != -EAGAIN)
-		return ret;
+	if (got < 0 && got != -EAGAIN)
+		return got;
 	base->readable = base->comm->epfd < 0 || base->ended;
 	return 0;
 }

@@ -24,25 +24,25 @@ static void add_checksum(const struct send_comm *comm, struct tcp_log_frame *ent
 	entry->crc = crc32c(0, frame.payload, frame.payload ? frame.header.length : 0);
 }
 
-/* Pulls frames from the comm until enough for one call are queued. */
-static void pull(struct tcp_stream *stream)
+/* Pulls frames from the comm until enough for one call are queued. False: the comm has no more now. */
+static bool pull(struct tcp_stream *stream)
 {
 	struct send_comm *comm = (struct send_comm *)stream->base.comm;
 	size_t queued = 0;
 
 	for (uint64_t n = stream->log.next; n != stream->log.end; n++) {
 		if (n - stream->log.next == TCP_TX_FRAMES)
-			return;
+			return true;
 		queued += tcp_log_at(stream, n)->id.length;
 	}
 	while (stream->log.end - stream->log.next < TCP_TX_FRAMES && queued < TCP_TX_TURN) {
 		struct tcp_log_frame *frame;
 
 		if (!tcp_log_has_room(stream))
-			return;
+			return false;
 		frame = tcp_log_at(stream, stream->log.end);
 		if (!send_next(comm, &stream->base, &frame->id))
-			return;
+			return false;
 		frame->crc = 0;
 		if (anynet_unlikely(stream->base.comm->checksum))
 			add_checksum(comm, frame);
@@ -50,8 +50,9 @@ static void pull(struct tcp_stream *stream)
 		stream->log.end++;
 		/* With several streams, pull one chunk at a time: the stream that is free first takes the next. */
 		if (stream->base.comm->stream_count > 1)
-			return;
+			return true;
 	}
+	return true;
 }
 
 static unsigned add_piece(struct iovec *iov, unsigned n, const void *data, size_t bytes)
@@ -201,17 +202,20 @@ static void advance(struct tcp_stream *stream, const struct tx_call *call, size_
 		tcp_gpu_sent(stream, bytes > HEADER_BYTES ? (uint32_t)(bytes - HEADER_BYTES) : 0);
 }
 
+static ssize_t send_pieces(int fd, struct tx_call *call)
+{
+	int flags = call->flags | MSG_DONTWAIT | MSG_NOSIGNAL;
+
+	if (call->pieces == 1)
+		return send(fd, call->iov[0].iov_base, call->iov[0].iov_len, flags);
+	return sendmsg(fd, &(struct msghdr){ .msg_iov = call->iov, .msg_iovlen = call->pieces }, flags);
+}
+
 static ssize_t send_call(struct tcp_stream *stream, struct tx_call *call)
 {
-	struct msghdr msg = { .msg_iov = call->iov, .msg_iovlen = call->pieces };
-	ssize_t sent;
-
 	for (;;) {
-		int flags = call->flags | MSG_DONTWAIT | MSG_NOSIGNAL;
+		ssize_t sent = send_pieces(stream->base.fd, call);
 
-		sent = call->pieces == 1 ? send(stream->base.fd, call->iov[0].iov_base,
-						call->iov[0].iov_len, flags)
-					 : sendmsg(stream->base.fd, &msg, flags);
 		if (sent >= 0) {
 			stream->zerocopy.sent += call->flags == MSG_ZEROCOPY;
 			return sent;
@@ -230,11 +234,12 @@ int tcp_transmit_data(struct anynet_stream *base)
 	struct tcp_stream *stream = to_tcp(base);
 	struct tx_call call;
 	size_t gone = 0;
+	bool more;
 
-	while (gone < TCP_TX_TURN) {
+	do {
 		ssize_t sent;
 
-		pull(stream);
+		more = pull(stream);
 		if (stream->log.next == stream->log.end)
 			return 0;
 		if (anynet_unlikely(base->comm->gpu)) {
@@ -260,7 +265,7 @@ int tcp_transmit_data(struct anynet_stream *base)
 			return 0;
 		}
 		gone += (size_t)sent;
-	}
+	} while (gone < TCP_TX_TURN && (more || stream->log.next != stream->log.end));
 	return 0;
 }
 
