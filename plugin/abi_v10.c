@@ -2,8 +2,6 @@
 /* Net API v10: no contexts. init is called once per process, and each connect has a traffic class. */
 #include "abi.h"
 
-#include <string.h>
-
 #include "core.h"
 
 static enum anynet_nccl_result init(anynet_nccl_logger logger, anynet_nccl_profiler profiler)
@@ -21,18 +19,9 @@ enum anynet_nccl_result abi_v10_get_properties(int dev, struct anynet_net_props_
 		return ret;
 	if (!props)
 		return ANYNET_NCCL_INVALID_ARGUMENT;
-	memset(props, 0, sizeof(*props));
-	props->name = wide.name;
-	props->pci_path = wide.pci_path;
-	props->guid = wide.guid;
-	props->ptr_support = wide.ptr_support;
+	ABI_COPY_SHARED_PROPS(props, &wide);
 	props->reg_is_global = wide.reg_is_global;
 	props->force_flush = wide.force_flush;
-	props->speed_mbps = wide.speed_mbps;
-	props->port = wide.port;
-	props->latency_us = wide.latency_us;
-	props->max_comms = wide.max_comms;
-	props->max_recvs = wide.max_recvs;
 	props->device_type = wide.device_type;
 	props->device_version = wide.device_version;
 	props->max_p2p_bytes = wide.max_p2p_bytes;

@@ -30,18 +30,9 @@ static enum anynet_nccl_result get_properties(int dev, struct anynet_net_props_v
 		return ret;
 	if (!props)
 		return ANYNET_NCCL_INVALID_ARGUMENT;
-	memset(props, 0, sizeof(*props));
-	props->name = wide.name;
-	props->pci_path = wide.pci_path;
-	props->guid = wide.guid;
-	props->ptr_support = wide.ptr_support;
+	ABI_COPY_SHARED_PROPS(props, &wide);
 	props->reg_is_global = wide.reg_is_global;
 	props->force_flush = wide.force_flush;
-	props->speed_mbps = wide.speed_mbps;
-	props->port = wide.port;
-	props->latency_us = wide.latency_us;
-	props->max_comms = wide.max_comms;
-	props->max_recvs = wide.max_recvs;
 	props->device_type = wide.device_type;
 	props->device_version = wide.device_version;
 	props->max_p2p_bytes = wide.max_p2p_bytes;

@@ -2,8 +2,6 @@
 /* Net API v6: v7 without device offload arguments. */
 #include "abi.h"
 
-#include <string.h>
-
 #include "core.h"
 
 static enum anynet_nccl_result init(anynet_nccl_logger logger)
@@ -21,16 +19,7 @@ enum anynet_nccl_result abi_v6_get_properties(int dev, struct anynet_net_props_v
 		return ret;
 	if (!props)
 		return ANYNET_NCCL_INVALID_ARGUMENT;
-	memset(props, 0, sizeof(*props));
-	props->name = wide.name;
-	props->pci_path = wide.pci_path;
-	props->guid = wide.guid;
-	props->ptr_support = wide.ptr_support;
-	props->speed_mbps = wide.speed_mbps;
-	props->port = wide.port;
-	props->latency_us = wide.latency_us;
-	props->max_comms = wide.max_comms;
-	props->max_recvs = wide.max_recvs;
+	ABI_COPY_SHARED_PROPS(props, &wide);
 	return ANYNET_NCCL_SUCCESS;
 }
 

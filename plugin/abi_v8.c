@@ -2,8 +2,6 @@
 /* Net API v8: message sizes are int; no virtual devices and no message limits in the properties. */
 #include "abi.h"
 
-#include <string.h>
-
 #include <nccl_net/log.h>
 
 #include "core.h"
@@ -23,17 +21,8 @@ static enum anynet_nccl_result get_properties(int dev, struct anynet_net_props_v
 		return ret;
 	if (!props)
 		return ANYNET_NCCL_INVALID_ARGUMENT;
-	memset(props, 0, sizeof(*props));
-	props->name = wide.name;
-	props->pci_path = wide.pci_path;
-	props->guid = wide.guid;
-	props->ptr_support = wide.ptr_support;
+	ABI_COPY_SHARED_PROPS(props, &wide);
 	props->reg_is_global = wide.reg_is_global;
-	props->speed_mbps = wide.speed_mbps;
-	props->port = wide.port;
-	props->latency_us = wide.latency_us;
-	props->max_comms = wide.max_comms;
-	props->max_recvs = wide.max_recvs;
 	props->device_type = wide.device_type;
 	props->device_version = wide.device_version;
 	return ANYNET_NCCL_SUCCESS;

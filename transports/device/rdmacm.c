@@ -3,23 +3,18 @@
 #include "device/rdmacm.h"
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <nccl_net/util.h>
 
-#define ENTRY(function, version)                                               \
-	{                                                                      \
-		"rdma_" #function, offsetof(struct rdmacm, function), version, \
+#include "base/library.h"
+
+#define ENTRY(function, version)                                                      \
+	{                                                                             \
+		"rdma_" #function, offsetof(struct rdmacm, function), version, false, \
 	}
 
 /* All are required. Those of 1.2 (2018) are for queue pairs that librdmacm has not created. */
-static const struct symbol {
-	const char *name;
-	size_t offset; /* in struct rdmacm */
-	const char *version;
-} symbols[] = {
+static const struct library_function functions[] = {
 	ENTRY(create_event_channel, "RDMACM_1.0"),
 	ENTRY(destroy_event_channel, "RDMACM_1.0"),
 	ENTRY(get_cm_event, "RDMACM_1.0"),
@@ -42,26 +37,7 @@ static const struct symbol {
 
 int rdmacm_open(const char *file, struct rdmacm *rdmacm, char *why, size_t why_bytes)
 {
-	*rdmacm = (struct rdmacm){ .library = dlopen(file, RTLD_NOW | RTLD_LOCAL) };
-	if (!rdmacm->library) {
-		const char *error = dlerror();
-
-		snprintf(why, why_bytes, "%s", error ? error : file);
-		return -ENOENT;
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(symbols); i++) {
-		void *address = dlvsym(rdmacm->library, symbols[i].name, symbols[i].version);
-
-		if (!address) {
-			snprintf(why, why_bytes, "%s lacks %s@%s", file, symbols[i].name,
-				 symbols[i].version);
-			rdmacm_close(rdmacm);
-			return -ENOSYS;
-		}
-		/* As in verbs.c: ISO C has no such conversion. */
-		memcpy((char *)rdmacm + symbols[i].offset, &address, sizeof(address));
-	}
-	return 0;
+	return library_open(file, functions, ARRAY_SIZE(functions), rdmacm, why, why_bytes);
 }
 
 void rdmacm_close(struct rdmacm *rdmacm)

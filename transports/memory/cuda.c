@@ -2,24 +2,16 @@
 /* The CUDA driver library, opened at run time; see cuda.h. */
 #include "memory/cuda.h"
 
-#include <dlfcn.h>
-#include <errno.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
-
 #include <nccl_net/util.h>
 
-#define ENTRY(member, name, optional)                            \
-	{                                                        \
-		name, offsetof(struct cuda, member), (optional), \
+#include "base/library.h"
+
+#define ENTRY(member, name, optional)                                  \
+	{                                                              \
+		name, offsetof(struct cuda, member), NULL, (optional), \
 	}
 
-static const struct symbol {
-	const char *name;
-	size_t offset; /* in struct cuda */
-	bool optional;
-} symbols[] = {
+static const struct library_function functions[] = {
 	ENTRY(init, "cuInit", false),
 	ENTRY(get_error_name, "cuGetErrorName", false),
 	ENTRY(get_error_string, "cuGetErrorString", false),
@@ -48,24 +40,5 @@ static const struct symbol {
 
 int cuda_open(const char *file, struct cuda *cuda, char *why, size_t why_bytes)
 {
-	*cuda = (struct cuda){ .library = dlopen(file, RTLD_NOW | RTLD_LOCAL) };
-	if (!cuda->library) {
-		const char *error = dlerror();
-
-		snprintf(why, why_bytes, "%s", error ? error : file);
-		return -ENOENT;
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(symbols); i++) {
-		void *address = dlsym(cuda->library, symbols[i].name);
-
-		if (!address && !symbols[i].optional) {
-			snprintf(why, why_bytes, "%s lacks %s", file, symbols[i].name);
-			dlclose(cuda->library);
-			*cuda = (struct cuda){ .library = NULL };
-			return -ENOSYS;
-		}
-		/* As in verbs.c: ISO C has no such conversion. */
-		memcpy((char *)cuda + symbols[i].offset, &address, sizeof(address));
-	}
-	return 0;
+	return library_open(file, functions, ARRAY_SIZE(functions), cuda, why, why_bytes);
 }
