@@ -9,8 +9,6 @@
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
-#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
-
 #define anynet_likely(x)   __builtin_expect(!!(x), 1)
 #define anynet_unlikely(x) __builtin_expect(!!(x), 0)
 #define ANYNET_COLD        __attribute__((cold, noinline))

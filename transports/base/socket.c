@@ -279,15 +279,3 @@ const char *socket_text(const struct sockaddr_storage *addr, char *buf, size_t b
 	}
 	return buf;
 }
-
-const char *socket_peer_text(int fd, char *buf, size_t bytes)
-{
-	struct sockaddr_storage addr = { 0 };
-	socklen_t len = sizeof(addr);
-
-	if (getpeername(fd, (struct sockaddr *)&addr, &len)) {
-		snprintf(buf, bytes, "?");
-		return buf;
-	}
-	return socket_text(&addr, buf, bytes);
-}

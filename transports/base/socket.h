@@ -57,6 +57,5 @@ bool socket_from_wire(const struct anynet_wire_addr *wire, unsigned scope_id,
 bool socket_same_ip(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
 size_t socket_addr_bytes(const struct sockaddr_storage *addr);
 const char *socket_text(const struct sockaddr_storage *addr, char *buf, size_t bytes);
-const char *socket_peer_text(int fd, char *buf, size_t bytes);
 
 #endif

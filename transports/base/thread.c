@@ -46,11 +46,11 @@ int thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void
 	return -ret;
 }
 
-struct timespec thread_after(clockid_t clock, uint64_t ms)
+struct timespec thread_after(uint64_t ms)
 {
 	struct timespec until;
 
-	clock_gettime(clock, &until);
+	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += (time_t)(ms / 1000);
 	until.tv_nsec += (long)(ms % 1000) * 1000000;
 	until.tv_sec += until.tv_nsec / 1000000000;

@@ -15,8 +15,8 @@
  */
 int thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg);
 
-/* The time `ms` from now on `clock`, for calls with an absolute timeout. */
-struct timespec thread_after(clockid_t clock, uint64_t ms);
+/* The time `ms` from now, for calls with an absolute timeout of CLOCK_MONOTONIC. */
+struct timespec thread_after(uint64_t ms);
 
 /* Join the thread, waiting for at most `ms`. False: it still runs and is not joined. */
 bool thread_join_within(pthread_t thread, uint64_t ms);

@@ -32,7 +32,7 @@ static void *write_stats(void *arg)
 			stats_look();
 			pthread_mutex_lock(&writer.lock);
 			if (writer.wanted)
-				wait_for_change(thread_after(CLOCK_MONOTONIC, ANYNET_STATS_LOOK_MS));
+				wait_for_change(thread_after(ANYNET_STATS_LOOK_MS));
 		} while (writer.wanted);
 		pthread_mutex_unlock(&writer.lock);
 		stats_end();
@@ -77,7 +77,7 @@ void stats_want(bool wanted)
 
 bool stats_leave(uint64_t ms)
 {
-	struct timespec until = thread_after(CLOCK_MONOTONIC, ms);
+	struct timespec until = thread_after(ms);
 	bool in_time = true, over;
 
 	stats_want(false);

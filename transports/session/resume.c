@@ -58,17 +58,22 @@ static struct stream_mail *take_all(struct anynet_comm *comm)
 	return oldest;
 }
 
+/* Closes the connection, unless a stream has taken it over. Returns the next one. */
+static struct stream_mail *done_with(struct stream_mail *mail)
+{
+	struct stream_mail *next = mail->next;
+
+	fd_hang_up(&mail->fd, -1);
+	free(mail);
+	return next;
+}
+
 void recovery_drop_posted(struct anynet_comm *comm)
 {
 	struct stream_mail *mail = take_all(comm);
 
-	while (mail) {
-		struct stream_mail *next = mail->next;
-
-		fd_hang_up(&mail->fd, -1);
-		free(mail);
-		mail = next;
-	}
+	while (mail)
+		mail = done_with(mail);
 }
 
 static bool send_answer(struct stream_mail *mail, struct anynet_wire_hello *answer)
@@ -185,24 +190,12 @@ static void resume(struct anynet_comm *comm, struct stream_mail *mail)
 	mail->fd = -1;
 }
 
-static void answer(struct anynet_comm *comm, struct stream_mail *mail)
-{
-	if (mail->hello.kind == ANYNET_KIND_QP)
-		offer_qp(comm, mail);
-	else
-		resume(comm, mail);
-}
-
 void recovery_take_posted(struct anynet_comm *comm)
 {
-	struct stream_mail *mail = take_all(comm);
-
-	while (mail) {
-		struct stream_mail *next = mail->next;
-
-		answer(comm, mail);
-		fd_hang_up(&mail->fd, -1);
-		free(mail);
-		mail = next;
+	for (struct stream_mail *mail = take_all(comm); mail; mail = done_with(mail)) {
+		if (mail->hello.kind == ANYNET_KIND_QP)
+			offer_qp(comm, mail);
+		else
+			resume(comm, mail);
 	}
 }

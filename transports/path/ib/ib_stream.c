@@ -10,11 +10,9 @@
 
 #include <nccl_net/log.h>
 
-#include "base/socket.h"
 #include "device/carrier.h"
 #include "message/send_internal.h"
 #include "path/ib/ib_setup.h"
-#include "wire/checksum.h"
 
 void ib_stream_drop_qp(struct ib_stream *stream)
 {
@@ -69,18 +67,6 @@ static void register_ring(struct ib_stream *stream)
 		qp->ring.mr = NULL;
 }
 
-/* Sends a PING over TCP if TCP carries the frames: the receiver uses the path on which the first frame comes. */
-static void announce(struct ib_stream *stream)
-{
-	struct anynet_wire_frame frame = { .type = ANYNET_FRAME_PING };
-
-	if (stream->qp)
-		return; /* the proof has sent a PING through the queue pair */
-	if (stream->tcp.base.comm->checksum)
-		checksum_header(&frame, NULL);
-	socket_send_whole(stream->tcp.base.fd, &frame, sizeof(frame));
-}
-
 static void take_qp(struct ib_stream *stream, struct ib_qp *qp)
 {
 	struct anynet_stream *base = &stream->tcp.base;
@@ -101,7 +87,9 @@ static void take_qp(struct ib_stream *stream, struct ib_qp *qp)
 		ib_stream_drop_qp(stream);
 	}
 	stream->by_qp = stream->qp;
-	announce(stream);
+	/* The receiver uses the path on which the first frame comes. The proof has sent a PING through the queue pair. */
+	if (!stream->qp)
+		tcp_say_ping(&stream->tcp);
 }
 
 static int ib_resume(struct anynet_stream *base, struct stream_position from)

@@ -180,19 +180,24 @@ static int tcp_resume(struct anynet_stream *base, struct stream_position from)
 	return 0;
 }
 
+void tcp_say_ping(const struct tcp_stream *stream)
+{
+	struct anynet_wire_frame frame = { .type = ANYNET_FRAME_PING };
+
+	if (stream->base.comm->checksum)
+		checksum_header(&frame, NULL);
+	socket_send_whole(stream->base.fd, &frame, sizeof(frame));
+}
+
 /* Sends only if the socket's send queue is empty: then it takes the whole frame, unless the kernel is out of memory. */
 static void tcp_ping(struct anynet_stream *base)
 {
-	struct tcp_stream *stream = to_tcp(base);
-	struct anynet_wire_frame frame = { .type = ANYNET_FRAME_PING };
+	const struct tcp_stream *stream = to_tcp(base);
 
-	if (socket_unsent(base->fd) || stream->shut ||
-	    stream->control.bytes != stream->control.gone ||
-	    (base->comm->is_send && stream->log.next != stream->log.end))
-		return;
-	if (base->comm->checksum)
-		checksum_header(&frame, NULL);
-	socket_send_whole(base->fd, &frame, sizeof(frame));
+	if (!socket_unsent(base->fd) && !stream->shut &&
+	    stream->control.bytes == stream->control.gone &&
+	    (!base->comm->is_send || stream->log.next == stream->log.end))
+		tcp_say_ping(stream);
 }
 
 static const struct anynet_stream_ops tcp_send_stream_ops = {

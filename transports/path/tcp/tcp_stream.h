@@ -90,6 +90,9 @@ static inline struct tcp_stream *to_tcp(struct anynet_stream *stream)
 /* Initialises a zeroed stream over the connected socket `fd`. 0 or -ENOMEM. */
 int tcp_stream_init(struct tcp_stream *stream, struct anynet_comm *comm, int fd, uint16_t index);
 
+/* Sends a PING by itself, for which the socket must have room. */
+void tcp_say_ping(const struct tcp_stream *stream);
+
 int tcp_receive_data(struct anynet_stream *stream);    /* receive comm */
 int tcp_receive_control(struct anynet_stream *stream); /* send comm */
 void tcp_receive_severed(struct tcp_stream *stream);   /* both: the connection has ended */
