@@ -67,13 +67,12 @@ static bool waits_for_bounce(const struct tcp_stream *stream)
 	return stream->rx.open && stream->rx.on_gpu && stream->rx.left && staged(stream);
 }
 
-/* Is payload for GPU memory missing, and no bounce free for it? */
-static bool starved(struct tcp_stream *stream)
+/* The frame's payload goes to GPU memory: is some missing, and no bounce free for it? */
+static ANYNET_COLD bool starved(struct tcp_stream *stream)
 {
 	size_t room;
 
-	return waits_for_bounce(stream) || (stream->rx.open && stream->rx.on_gpu &&
-					    stream->rx.left && !tcp_gpu_room(stream, &room));
+	return stream->rx.open && stream->rx.left && (staged(stream) || !tcp_gpu_room(stream, &room));
 }
 
 /* Destination of the payload that is read straight from the socket: its place, or a bounce. */
@@ -337,7 +336,8 @@ static int receive_data(struct anynet_stream *base)
 		uint32_t left, tail;
 
 		ret = consume(stream);
-		if (ret || got || !budget || recv_completions(comm) != before || starved(stream))
+		if (ret || got || !budget || recv_completions(comm) != before ||
+		    (anynet_unlikely(stream->rx.on_gpu) && starved(stream)))
 			break;
 		left = stream->rx.left;
 		tail = staged(stream);
