@@ -287,14 +287,6 @@ static int post(struct loopback *loop)
 	return fail(loop, -EIO, "cannot post to a queue pair: %s", error_text(ret > 0 ? ret : errno));
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
-
 static int check(struct loopback *loop, const struct ibv_wc *wc)
 {
 	if (wc->status != IBV_WC_SUCCESS && wc->wr_id == SEND) {
@@ -320,7 +312,7 @@ static int check(struct loopback *loop, const struct ibv_wc *wc)
 static int await(struct loopback *loop)
 {
 	const struct timespec pause = { .tv_nsec = POLL_MS * 1000000 };
-	uint64_t deadline = now_ms() + DEADLINE_MS;
+	uint64_t deadline = os_now_ms() + DEADLINE_MS;
 	int seen = 0, polls = 0;
 
 	while (seen < COMPLETIONS) {
@@ -333,7 +325,7 @@ static int await(struct loopback *loop)
 		if (ret)
 			return ret;
 		seen += n;
-		if (!n && now_ms() >= deadline)
+		if (!n && os_now_ms() >= deadline)
 			return fail(loop, -ETIMEDOUT,
 				    "the loopback RDMA WRITE and SEND got %d of %d completions "
 				    "in %d s",

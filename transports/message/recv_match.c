@@ -7,6 +7,7 @@
  * message is parked until the earlier ones have been seen. A message without a posted buffer stays in its stream,
  * unless a posted receive is unfilled: what that waits for may be behind the message, which is then kept as unexpected.
  */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -124,6 +125,7 @@ static int match(struct recv_comm *comm, struct recv_msg *msg, bool plain)
 	if (plain ? (int32_t)(msg->seq - comm->posted.all) >= 0 : msg->seq != comm->seen.all)
 		return -EAGAIN;
 	sub = unmatched_take(comm, own, msg->tag);
+	assert(sub || !own);
 	if (!sub)
 		return keep_unexpected(comm, msg);
 	ret = check_fits(comm, msg->size, sub);

@@ -7,13 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <nccl_net/log.h>
 #include <nccl_net/stats.h>
 
 #include "base/libc_text.h"
+#include "base/os.h"
 #include "service/stats_page.h"
 #include "session/registry.h"
 
@@ -44,14 +44,6 @@ struct round {
 	bool told, happened; /* stats.record is filled; stats.events is filled */
 	bool seen[ANYNET_STATS_COMMS];
 };
-
-static uint64_t clock_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
 
 static uint64_t by_clock(const struct round *round, uint64_t since)
 {
@@ -279,7 +271,7 @@ void stats_begin(void)
 	memset(stats.sums, 0, sizeof(stats.sums));
 	memset(stats.told, 0, sizeof(stats.told));
 	stats.slots = 0;
-	stats.started_ms = clock_ms();
+	stats.started_ms = os_now_us() / 1000;
 	dir = strcmp(dir, "auto") ? dir : ANYNET_STATS_DIR;
 	ret = stats_page_open(&stats.page, dir);
 	if (ret)
@@ -297,7 +289,7 @@ void stats_look(void)
 		return;
 	memset(&round, 0, sizeof(round));
 	round.now = os_now_ms();
-	round.clock_ms = clock_ms();
+	round.clock_ms = os_now_us() / 1000;
 	for (unsigned slot = 0; registry_at(slot, visit, &round); slot++) {
 		if (round.told && !round.err)
 			round.err = put_comm(slot, round.happened);
