@@ -223,7 +223,7 @@ static int post_write(struct ib_stream *stream, uint64_t n, const struct stream_
 	return post_part(stream, n, frame, mr, cts);
 }
 
-/* Payload that does not lie behind its header in a frame. */
+/* DATA whose payload does not lie behind its header, or may not travel there. */
 static int post_data(struct ib_stream *stream, uint64_t n, const struct stream_frame *frame)
 {
 	struct send_comm *comm = (struct send_comm *)stream->tcp.base.comm;

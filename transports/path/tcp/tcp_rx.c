@@ -327,7 +327,7 @@ static int receive_data(struct anynet_stream *base)
 	const struct recv_comm *comm = (const struct recv_comm *)base->comm;
 	unsigned before = recv_completions(comm);
 	uint64_t budget = TCP_RX_TURN;
-	int ret, got = 0;
+	int ret, got = 0; /* of the last read */
 
 	if (anynet_unlikely(stream->shut))
 		return 0; /* closing: tcp_drain discards what comes */
