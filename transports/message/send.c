@@ -37,8 +37,7 @@ struct anynet_comm *send_create(const struct anynet_device *dev)
 	comm->limits.chunk =
 		anynet_max(cfg->chunk_bytes & ~(size_t)(ANYNET_PART_ALIGN - 1), ANYNET_PART_ALIGN);
 	comm->next_seq = cfg->first_number;
-	comm->queue.head = comm->queue.tail = SLOT_NONE;
-	comm->free_head = SLOT_NONE;
+	comm->queue.head = comm->waiting.head = comm->free_head = SLOT_NONE;
 	comm->base.is_send = true;
 	comm->base.dev = dev;
 	return &comm->base;
@@ -207,10 +206,9 @@ static bool must_wait(const struct send_comm *comm, const struct send_msg *msg)
 {
 	if (!comm_is_ib(&comm->base) || comm->tags.multi)
 		return false;
-	if (anynet_likely(comm->waiting.head == comm->waiting.tail && msg->record &&
-			  stream_takes_frames(comm->base.streams[0])))
-		return false;
-	return comm->waiting.head != comm->waiting.tail || !send_cleared(comm, msg);
+	if (comm->waiting.head != SLOT_NONE)
+		return true;
+	return !(msg->record && stream_takes_frames(comm->base.streams[0])) && !send_cleared(comm, msg);
 }
 
 /* Several tags: must the message be announced by an RTS? A small one only if a queue pair would need a CTS for it, which

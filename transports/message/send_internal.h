@@ -42,7 +42,7 @@ struct send_msg {
 	uint32_t seq, tag;
 	struct replay_record *record; /* its frame (GPU memory: its header) in `ring`; NULL = none */
 	struct replay_record *kept;   /* the copy of its payload in send_comm.kept; NULL = none */
-	uint16_t next;                /* in the ready queue or the free list */
+	uint16_t next;                /* in a queue or the free list */
 	struct send_chunks chunks;
 	uint8_t state;                       /* enum send_state */
 	uint8_t flags;                       /* ANYNET_FLAG_* of its frames */
@@ -51,9 +51,9 @@ struct send_msg {
 	bool acked_early;                    /* the ACK came before the path had taken the last byte */
 };
 
-/* The ready queue: slots of messages with bytes or an RTS to hand to streams. SLOT_NONE = empty. */
+/* Slots of messages, linked by send_msg.next. */
 struct send_queue {
-	uint16_t head, tail;
+	uint16_t head, tail; /* head SLOT_NONE: it is empty */
 };
 
 /* Frames besides messages: READY first, BYE last on every stream. */
@@ -66,12 +66,6 @@ struct send_notices {
 struct send_tags {
 	uint32_t first;
 	bool known, multi; /* at least one tag has been used; more than one */
-};
-
-/* FIFO of slots: messages that wait for a CTS in the CTS ring, for which they send no RTS. */
-struct send_waiting {
-	uint16_t slots[ANYNET_SENDS];
-	uint32_t head, tail;
 };
 
 /* Max bytes of a message that is copied, of a chunk, and of the payload of a frame. */
@@ -89,12 +83,12 @@ struct send_comm {
 	uint32_t undone;      /* requests not done */
 	uint32_t unconfirmed; /* messages not acknowledged */
 	uint64_t moved;       /* messages acknowledged, in all */
-	struct send_queue queue;
+	struct send_queue queue;   /* the ready queue: messages with bytes or an RTS to hand to streams */
+	struct send_queue waiting; /* messages that wait for a CTS in the CTS ring, for which they send no RTS */
 	struct send_notices notices;
 	bool ask_all; /* ASK_ALL has come: the receiver gives further CTS only on request */
 	struct send_tags tags;
 	struct send_limits limits;
-	struct send_waiting waiting;
 	struct replay_ring ring;
 	struct replay_ring kept; /* copies of large messages (send_keep.c); no memory = they are not copied */
 	/* IB_EAGER_BYTES: a small message copied from GPU memory; NULL = not needed so far */

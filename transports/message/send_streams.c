@@ -11,29 +11,32 @@
 #define AGED          1.01 /* of its rate, for a tenth of a second without a chunk */
 #define SLOWER_BY     1.5 /* a stream that would finish this much later leaves the chunk to others */
 
-/* --- the ready queue: messages with bytes (or an RTS) to hand to streams, oldest first --- */
+/* --- the queues of messages, oldest first --- */
 
-void send_queue(struct send_comm *comm, struct send_msg *msg)
+static void push(struct send_comm *comm, struct send_queue *queue, struct send_msg *msg)
 {
 	uint16_t slot = (uint16_t)(msg - comm->msgs);
 
-	msg->state = SEND_QUEUED;
 	msg->next = SLOT_NONE;
-	if (comm->queue.tail == SLOT_NONE)
-		comm->queue.head = slot;
+	if (queue->head == SLOT_NONE)
+		queue->head = slot;
 	else
-		comm->msgs[comm->queue.tail].next = slot;
-	comm->queue.tail = slot;
+		comm->msgs[queue->tail].next = slot;
+	queue->tail = slot;
 }
 
-static void ready_pop(struct send_comm *comm, enum send_state state)
+static struct send_msg *pop(struct send_comm *comm, struct send_queue *queue)
 {
-	struct send_msg *msg = &comm->msgs[comm->queue.head];
+	struct send_msg *msg = &comm->msgs[queue->head];
 
-	msg->state = (uint8_t)state;
-	comm->queue.head = msg->next;
-	if (comm->queue.head == SLOT_NONE)
-		comm->queue.tail = SLOT_NONE;
+	queue->head = msg->next;
+	return msg;
+}
+
+void send_queue(struct send_comm *comm, struct send_msg *msg)
+{
+	msg->state = SEND_QUEUED;
+	push(comm, &comm->queue, msg);
 }
 
 /* --- messages that wait for a CTS without having asked --- */
@@ -62,26 +65,24 @@ static void ask_for(struct send_comm *comm, struct send_msg *msg)
 void send_wait_for_cts(struct send_comm *comm, struct send_msg *msg)
 {
 	msg->state = SEND_WAITING;
-	comm->waiting.slots[comm->waiting.tail++ % ANYNET_SENDS] = (uint16_t)(msg - comm->msgs);
+	push(comm, &comm->waiting, msg);
 }
 
 void send_ask_for_waiting(struct send_comm *comm)
 {
-	while (comm->waiting.head != comm->waiting.tail)
-		ask_for(comm,
-			&comm->msgs[comm->waiting.slots[comm->waiting.head++ % ANYNET_SENDS]]);
+	while (comm->waiting.head != SLOT_NONE)
+		ask_for(comm, pop(comm, &comm->waiting));
 }
 
 void send_look_for_cts(struct send_comm *comm, struct anynet_stream *stream)
 {
-	while (comm->waiting.head != comm->waiting.tail) {
-		struct send_msg *msg =
-			&comm->msgs[comm->waiting.slots[comm->waiting.head % ANYNET_SENDS]];
+	while (comm->waiting.head != SLOT_NONE) {
+		struct send_msg *msg = &comm->msgs[comm->waiting.head];
 		bool goes = stream->ops->cleared(stream, msg);
 
 		if (!goes && !comm->ask_all)
 			return;
-		comm->waiting.head++;
+		pop(comm, &comm->waiting);
 		if (goes)
 			send_queue(comm, msg);
 		else
@@ -327,7 +328,7 @@ static bool next_of_queue(struct send_comm *comm, struct anynet_stream *stream, 
 	if (anynet_unlikely(msg->rts_due)) {
 		msg->rts_due = false;
 		id->type = ANYNET_FRAME_RTS;
-		ready_pop(comm, SEND_WAITING);
+		pop(comm, &comm->queue)->state = SEND_WAITING;
 		return true;
 	}
 	bytes = chunk_size(comm, stream, msg);
@@ -342,7 +343,7 @@ static bool next_of_queue(struct send_comm *comm, struct anynet_stream *stream, 
 	msg->chunks.unwritten++;
 	msg->chunks.unsure++;
 	if (msg->given == msg->bytes)
-		ready_pop(comm, SEND_GIVEN);
+		pop(comm, &comm->queue)->state = SEND_GIVEN;
 	return true;
 }
 

@@ -202,11 +202,10 @@ void ib_show_oldest(struct ib_stream *stream)
 	struct send_comm *comm = (struct send_comm *)stream->tcp.base.comm;
 	struct anynet_wire_frame header;
 
-	if (comm->waiting.head == comm->waiting.tail || stream->qp->state != IB_QP_UP ||
+	if (comm->waiting.head == SLOT_NONE || stream->qp->state != IB_QP_UP ||
 	    !ib_stream_has_room(stream))
 		return;
-	header = send_header(comm,
-			     &comm->msgs[comm->waiting.slots[comm->waiting.head % ANYNET_SENDS]]);
+	header = send_header(comm, &comm->msgs[comm->waiting.head]);
 	header.type = ANYNET_FRAME_LOOK;
 	/* An error breaks the queue pair: the next poll returns it. */
 	ib_qp_say(stream->qp, &header, sizeof(header), false);
