@@ -136,8 +136,12 @@ int ib_qp_post_slots(struct ib_qp *qp)
 
 int ib_qp_consumed(struct ib_qp *qp)
 {
-	int ret = post_slot(qp, qp->rq.inbound[qp->rq.head++ % IB_INBOUND].slot);
+	uint16_t slot = qp->rq.inbound[qp->rq.head++ % IB_INBOUND].slot;
+	int ret;
 
+	if (anynet_unlikely(qp->state == IB_QP_BROKEN))
+		return 0;
+	ret = post_slot(qp, slot);
 	if (ret) {
 		broke(qp, ret);
 		return ret;

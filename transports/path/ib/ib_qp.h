@@ -212,7 +212,8 @@ static inline struct ib_inbound *ib_qp_inbound(struct ib_qp *qp)
 	return qp->rq.head == qp->rq.tail ? NULL : &qp->rq.inbound[qp->rq.head % IB_INBOUND];
 }
 
-/* The oldest inbound frame is consumed: posts its slot again. 0 or qp->err. */
+/* The oldest inbound frame is consumed: posts its slot again, unless the queue pair is broken, which the fence may have
+ * destroyed. 0 or qp->err. */
 int ib_qp_consumed(struct ib_qp *qp);
 /* Receiving end: writes the count of consumed frames to the peer, once half of the slots have been consumed since the
  * last time and the send queue has room. 0 or qp->err. */

@@ -121,11 +121,7 @@ static int consume(struct ib_stream *stream, struct ib_qp *qp)
 
 	while (!ret && (inbound = ib_qp_inbound(qp))) {
 		ret = take_frame(stream, qp, inbound);
-		if (ret)
-			return ret;
-		if (qp->state == IB_QP_BROKEN)
-			qp->rq.head++;
-		else
+		if (!ret)
 			ret = ib_qp_consumed(qp);
 	}
 	return ret;
@@ -332,19 +328,19 @@ int ib_receive_control(struct anynet_stream *base)
 	struct ib_inbound *inbound;
 	bool ended = base->ended;
 	uint64_t arrived = 0;
-	int ret = 0, broken;
+	int ret = 0;
 
 	send_look_for_cts((struct send_comm *)base->comm, base);
 	if (!stream->qp)
 		return stream->over_tcp->receive(base);
-	broken = ib_qp_poll(stream->qp, &arrived);
+	ib_qp_poll(stream->qp, &arrived);
 	ib_confirm(stream, arrived);
 	while (!ret && (inbound = ib_qp_inbound(stream->qp))) {
 		ret = take_control(stream, inbound);
 		if (!ret)
-			ret = broken ? (stream->qp->rq.head++, 0) : ib_qp_consumed(stream->qp);
+			ret = ib_qp_consumed(stream->qp);
 	}
-	if (!ret && broken)
-		ret = broken;
+	if (!ret && stream->qp->state == IB_QP_BROKEN)
+		ret = stream->qp->fault.err;
 	return ret ? ret : ended ? -ECONNRESET : 0;
 }

@@ -355,12 +355,11 @@ static void test_the_tcp_connection_tells_that_the_peer_is_gone(void **state)
 }
 
 /* The adapter has not heard so: its last acknowledgements were lost, and the receiver's queue pair ends. */
-static void test_bye_tells_what_has_arrived(void **state)
+static void tell_by_bye(void)
 {
 	struct anynet_wire_frame bye = { .type = ANYNET_FRAME_BYE };
 	struct anynet_request *req;
 
-	(void)state;
 	ib_open_send(&pair, 1, 1);
 	req = pair_isend(&pair, pair_out, LARGE, 0);
 	pair_idle(req);
@@ -369,6 +368,21 @@ static void test_bye_tells_what_has_arrived(void **state)
 	bye.offset = ((struct ib_stream *)pair.send->streams[0])->tcp.log.next;
 	ib_bring(ib_qp_of(pair.send, 0), &bye, NULL, 0);
 	pair_finish(&req, 1, NULL);
+}
+
+static void test_bye_tells_what_has_arrived(void **state)
+{
+	(void)state;
+	tell_by_bye();
+}
+
+/* The fence then destroys it. */
+static void test_a_queue_pair_that_does_not_flush_is_not_used_after_bye(void **state)
+{
+	(void)state;
+	stub_never_flushes = true;
+	tell_by_bye();
+	stub_never_flushes = false;
 }
 
 /* Memory may be deregistered then. The queue pair itself is destroyed later. */
@@ -648,6 +662,7 @@ int main(void)
 		T(test_the_time_of_large_frames_is_known),
 		T(test_the_tcp_connection_tells_that_the_peer_is_gone),
 		T(test_bye_tells_what_has_arrived),
+		T(test_a_queue_pair_that_does_not_flush_is_not_used_after_bye),
 		T(test_nothing_is_written_when_a_comm_is_closed),
 		T(test_a_peer_does_not_write_into_the_ring),
 		T(test_only_what_has_arrived_is_done),
