@@ -132,9 +132,7 @@ static int irecv(struct anynet_comm *comm, const struct anynet_recv *recv, struc
 	}
 	if (anynet_likely(!ret) || ret == -EAGAIN)
 		return 0;
-	ret = settled(comm, ret);
-	comm_close_streams(comm);
-	return ret;
+	return settled(comm, ret);
 }
 
 int anynet_irecv(struct anynet_comm *comm, const struct anynet_recv *recv, struct anynet_request **req)
