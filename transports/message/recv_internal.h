@@ -60,18 +60,13 @@ struct recv_msg {
 	size_t size, begun, received;  /* bytes; begun: of frames that have been given a place */
 	uint64_t asked_by;             /* bit i: an ASK for its CTS has come on stream i and is not answered */
 	uint32_t seq, tag;
-	/* The newest message of the slot that needs an ACK. An older one may come later: the sender has reused the slot, because
-	 * a queue pair has reported the arrival, while its frame is still unread. */
-	uint32_t ack_seq;
-	uint8_t state;  /* enum recv_state */
-	uint8_t cts_on; /* stream on which its CTS was sent last, as TOLD_ON; or TOLD_NOTHING */
-	uint8_t ack_on; /* the same for the ACK of ack_seq */
-	bool asked       : 1; /* an RTS has come: once matched it gets a CTS, on any stream */
-	bool wants_ack   : 1; /* ANYNET_FLAG_ACK: the sender waits for its ACK */
-	bool begun_empty : 1; /* it has no bytes, and its only frame is begun */
-	bool unsure : 1; /* needs an ACK: bytes have come by a path that reports no arrival to the sender */
+	uint8_t state;    /* enum recv_state */
+	uint8_t told_on;  /* stream on which its last ACK or CTS was sent, as TOLD_ON; or TOLD_NOTHING */
+	bool asked;       /* an RTS has come: once matched it gets a CTS, on any stream */
+	bool wants_ack;   /* ANYNET_FLAG_ACK: the sender waits for its ACK */
+	bool begun_empty; /* it has no bytes, and its only frame is begun */
+	bool unsure;      /* needs an ACK: bytes have come by a path that reports no arrival to the sender */
 };
-static_assert(sizeof(struct recv_msg) <= 64, "a cache line");
 
 struct recv_flush; /* recv_flush.c */
 
@@ -116,7 +111,7 @@ struct recv_owed {
 	 * what NCCL sends between the two leaves first. */
 	bool untold;
 	bool held;             /* CTS are held back until the sender has used earlier ones */
-	bool again_due;        /* `again_cts` or `again_ack` has bits */
+	bool again_due;        /* `again` has bits */
 	bool closing;          /* the comm is being closed: a resumed stream sends BYE again */
 	uint32_t held_until;   /* with `held`: until all messages before this number have been seen */
 	uint32_t cts;          /* RTS and ASK of matched messages that are not answered */
@@ -125,8 +120,7 @@ struct recv_owed {
 	uint32_t lazy_bytes;   /* received since the first unacknowledged message, headers included */
 	uint32_t complete;     /* messages that the next ACK names */
 	uint64_t ack_bits[ANYNET_WIRE_SLOTS / 64]; /* their slots */
-	uint64_t again_cts[ANYNET_WIRE_SLOTS / 64]; /* slots whose last CTS is to be repeated */
-	uint64_t again_ack[ANYNET_WIRE_SLOTS / 64]; /* … whose last ACK is */
+	uint64_t again[ANYNET_WIRE_SLOTS / 64];    /* slots whose last ACK or CTS is to be repeated */
 };
 
 /* Totals of payload in place. */
@@ -177,13 +171,15 @@ static inline struct recv_comm *to_recv(struct anynet_comm *comm)
 	return (struct recv_comm *)comm;
 }
 
-/* What was told of a message needs no repetition any more: its CTS, or its ACK, by the fields for them. */
-static inline void recv_forget_told(uint8_t *told_on, uint64_t again[ANYNET_WIRE_SLOTS / 64], unsigned slot)
+/* What was last told of the message needs no repetition any more. */
+static inline void recv_forget_told(struct recv_comm *comm, struct recv_msg *msg)
 {
-	if (anynet_likely(*told_on == TOLD_NOTHING))
+	unsigned slot = (unsigned)(msg - comm->msgs);
+
+	if (anynet_likely(msg->told_on == TOLD_NOTHING))
 		return;
-	*told_on = TOLD_NOTHING;
-	again[slot / 64] &= ~(1ull << slot % 64);
+	msg->told_on = TOLD_NOTHING;
+	comm->owed.again[slot / 64] &= ~(1ull << slot % 64);
 }
 
 static inline bool recv_is_plain(const struct recv_comm *comm)

@@ -143,9 +143,7 @@ static int announce(struct recv_comm *comm, struct recv_msg *msg,
 		     (comm->order == RECV_FIRST || header->tag == comm->tag);
 	int ret;
 
-	/* The sender reuses the slot, so it has received the last ACK. */
-	if ((int32_t)(header->seq - msg->ack_seq) > 0)
-		recv_forget_told(&msg->ack_on, comm->owed.again_ack, header->slot);
+	recv_forget_told(comm, msg); /* the sender reuses the slot, so it has received the last ACK */
 	msg->seq = header->seq;
 	msg->tag = header->tag;
 	msg->size = header->size;

@@ -69,7 +69,7 @@ void recv_deliver(struct recv_comm *comm, struct unexpected *unexpected, struct 
 }
 
 /* Messages whose sender waits for no ACK are acknowledged when they fill a quarter of the slots or of its ring. */
-static void owe_ack(struct recv_comm *comm, struct recv_msg *msg)
+static void owe_ack(struct recv_comm *comm, const struct recv_msg *msg)
 {
 	unsigned slot = (unsigned)(msg - comm->msgs);
 	bool late = (int32_t)(msg->seq - comm->seen.completed) < 0;
@@ -78,8 +78,6 @@ static void owe_ack(struct recv_comm *comm, struct recv_msg *msg)
 	if (anynet_likely(!late))
 		comm->seen.completed = msg->seq + 1;
 	if (msg->unsure) {
-		recv_forget_told(&msg->ack_on, owed->again_ack, slot);
-		msg->ack_seq = msg->seq;
 		owed->ack_bits[slot / 64] |= 1ull << slot % 64;
 		owed->complete++;
 		/* The sender's ring may be full of acknowledged messages that only this late one holds up. */
@@ -109,7 +107,7 @@ static void complete_message(struct recv_comm *comm, struct recv_msg *msg)
 		comm->seen.slot_awaited = false;
 		comm_unpark(&comm->base);
 	}
-	recv_forget_told(&msg->cts_on, comm->owed.again_cts, (unsigned)(msg - comm->msgs));
+	recv_forget_told(comm, msg); /* its CTS; now the ACK is due */
 	owe_ack(comm, msg);
 }
 

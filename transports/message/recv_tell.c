@@ -54,7 +54,7 @@ static size_t put_cts(struct recv_comm *comm, struct recv_msg *msg, unsigned str
 		.tag = msg->tag,
 	};
 
-	msg->cts_on = TOLD_ON(stream);
+	msg->told_on = TOLD_ON(stream);
 	return put_control(comm, frame, &header);
 }
 
@@ -97,7 +97,7 @@ static size_t make_ack(struct recv_comm *comm, unsigned stream, uint8_t *frame)
 
 	for (unsigned word = 0; word < ANYNET_WIRE_SLOTS / 64; word++)
 		for (uint64_t bits = owed->ack_bits[word]; bits; bits &= bits - 1)
-			comm->msgs[64 * word + (unsigned)__builtin_ctzll(bits)].ack_on =
+			comm->msgs[64 * word + (unsigned)__builtin_ctzll(bits)].told_on =
 				TOLD_ON(stream);
 	memcpy(frame + sizeof(header), owed->ack_bits, ANYNET_ACK_BYTES);
 	memset(owed->ack_bits, 0, sizeof(owed->ack_bits));
@@ -115,12 +115,10 @@ void recv_tell_again(struct anynet_comm *base, unsigned index)
 
 	base->streams[index]->bye.due = comm->owed.closing;
 	for (unsigned slot = 0; slot < ANYNET_SENDS; slot++) {
-		const struct recv_msg *msg = &comm->msgs[slot];
-		uint64_t cts = msg->cts_on == TOLD_ON(index), ack = msg->ack_on == TOLD_ON(index);
-
-		comm->owed.again_cts[slot / 64] |= cts << slot % 64;
-		comm->owed.again_ack[slot / 64] |= ack << slot % 64;
-		comm->owed.again_due |= cts || ack;
+		if (comm->msgs[slot].told_on != TOLD_ON(index))
+			continue;
+		comm->owed.again[slot / 64] |= 1ull << slot % 64;
+		comm->owed.again_due = true;
 	}
 }
 
@@ -130,46 +128,45 @@ bool recv_owes(const struct anynet_comm *base, unsigned index)
 	bool owes = comm->owed.complete;
 
 	for (unsigned slot = 0; slot < ANYNET_SENDS; slot++)
-		owes |= comm->msgs[slot].ack_on == TOLD_ON(index) ||
-			comm->msgs[slot].cts_on == TOLD_ON(index);
+		owes |= comm->msgs[slot].told_on == TOLD_ON(index);
 	return owes;
 }
 
-static size_t make_ack_again(struct recv_comm *comm, const struct recv_msg *msg, uint8_t *frame)
+static size_t make_ack_again(struct recv_comm *comm, struct recv_msg *msg, unsigned stream,
+			     uint8_t *frame)
 {
 	struct anynet_wire_frame header = {
 		.type = ANYNET_FRAME_ACK,
 		.slot = (uint16_t)(msg - comm->msgs),
-		.seq = msg->ack_seq,
+		.seq = msg->seq,
 	};
 
+	msg->told_on = TOLD_ON(stream);
 	return put_control(comm, frame, &header);
 }
 
 /* Repeats one ACK or CTS, only on the stream where it was last sent: there it cannot overtake the original. */
 static size_t make_again(struct recv_comm *comm, unsigned stream, uint8_t *frame)
 {
-	struct recv_owed *owed = &comm->owed;
 	bool left = false;
 
 	for (unsigned slot = 0; slot < ANYNET_SENDS; slot++) {
 		struct recv_msg *msg = &comm->msgs[slot];
-		unsigned word = slot / 64;
 		uint64_t bit = 1ull << slot % 64;
 
-		if (owed->again_ack[word] & bit && msg->ack_on == TOLD_ON(stream)) {
-			owed->again_ack[word] &= ~bit;
-			return make_ack_again(comm, msg, frame);
-		}
-		if (owed->again_cts[word] & bit && msg->cts_on == TOLD_ON(stream) &&
-		    !still_unexpected(msg)) {
-			owed->again_cts[word] &= ~bit;
-			if (msg->state == RECV_MATCHED && (!msg->begun || comm_is_ib(&comm->base)))
-				return put_cts(comm, msg, stream, frame);
-		}
-		left |= ((owed->again_ack[word] | owed->again_cts[word]) & bit) != 0;
+		if (!(comm->owed.again[slot / 64] & bit))
+			continue;
+		assert(msg->told_on != TOLD_NOTHING); /* recv_forget_told clears both */
+		left = true;
+		if (msg->told_on != TOLD_ON(stream) || still_unexpected(msg))
+			continue;
+		comm->owed.again[slot / 64] &= ~bit;
+		if (msg->state == RECV_UNSEEN)
+			return make_ack_again(comm, msg, stream, frame);
+		if (msg->state == RECV_MATCHED && (!msg->begun || comm_is_ib(&comm->base)))
+			return put_cts(comm, msg, stream, frame);
 	}
-	owed->again_due = left;
+	comm->owed.again_due = left;
 	return 0;
 }
 

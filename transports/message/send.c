@@ -316,17 +316,22 @@ static int check_for_qp(const struct send_comm *comm, const struct anynet_send *
 	return send->mr || !send->bytes ? 0 : -EADDRNOTAVAIL;
 }
 
-/* The caller has checked that one is free. */
+/* NULL = none is free. */
 static struct send_msg *take_slot(struct send_comm *comm)
 {
 	struct send_msg *msg;
+	uint16_t slot;
 
 	if (anynet_likely(comm->free_head != SLOT_NONE)) {
 		msg = &comm->msgs[comm->free_head];
 		comm->free_head = msg->next;
 		return msg;
 	}
-	msg = &comm->msgs[comm->fresh++];
+	slot = send_slots_in_turn(comm) ? comm->next_seq % ANYNET_SENDS : comm->fresh;
+	if (slot == ANYNET_SENDS || comm->msgs[slot].state != SEND_FREE)
+		return NULL;
+	comm->fresh = (uint16_t)anynet_max(comm->fresh, slot + 1);
+	msg = &comm->msgs[slot];
 	msg->req.comm = &comm->base;
 	return msg;
 }
@@ -340,8 +345,6 @@ int send_post(struct anynet_comm *base, const struct anynet_send *send, struct a
 	struct send_msg *msg;
 	int ret;
 
-	if (anynet_unlikely(comm->free_head == SLOT_NONE && comm->fresh == ANYNET_SENDS))
-		return -EAGAIN;
 	if (comm_is_ib(base)) {
 		ret = check_for_qp(comm, send);
 		if (anynet_unlikely(ret))
@@ -355,6 +358,8 @@ int send_post(struct anynet_comm *base, const struct anynet_send *send, struct a
 		}
 	}
 	msg = take_slot(comm);
+	if (anynet_unlikely(!msg))
+		return -EAGAIN;
 	start_message(comm, msg, data, bytes, (uint32_t)send->tag, mr);
 	msg->event = profile_start(base, send->phandle, bytes);
 	*req = &msg->req;

@@ -76,8 +76,7 @@ struct send_limits {
 struct send_comm {
 	struct anynet_comm base; /* first */
 	uint32_t next_seq;       /* number of the next message */
-	uint16_t
-		free_head;    /* free list of used slots, last used first */
+	uint16_t free_head;   /* free list of used slots, last used first; empty where slots are used in turn */
 	uint16_t fresh;       /* slots from this one on were never used and take no memory yet */
 	uint32_t outstanding; /* requests not reported done */
 	uint32_t undone;      /* requests not done */
@@ -141,6 +140,17 @@ bool send_cleared(const struct send_comm *comm, const struct send_msg *msg);
 
 /* Queues the waiting messages, with an RTS where they need a CTS: they get none unasked any more. */
 void send_ask_for_waiting(struct send_comm *comm);
+
+/*
+ * Is message n always in slot n mod ANYNET_SENDS? Otherwise the slot used last is used next, because it is in the cache.
+ * With several streams of queue pairs an adapter may confirm a message that the receiver reads much later, because its
+ * completion is late. A newer message in the same slot could come before, over another stream. A part of it would then lie
+ * behind the older frame, which waits for the slot.
+ */
+static inline bool send_slots_in_turn(const struct send_comm *comm)
+{
+	return comm->base.stream_count > 1 && comm_is_ib(&comm->base);
+}
 
 /* Frees the slot if the message is both acknowledged and tested. */
 void send_free_if_over(struct send_comm *comm, struct send_msg *msg);

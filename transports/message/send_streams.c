@@ -107,6 +107,8 @@ void send_free_if_over(struct send_comm *comm, struct send_msg *msg)
 	if (!msg->acked || !msg->tested)
 		return;
 	msg->state = SEND_FREE;
+	if (send_slots_in_turn(comm))
+		return;
 	msg->next = comm->free_head;
 	comm->free_head = (uint16_t)(msg - comm->msgs);
 }

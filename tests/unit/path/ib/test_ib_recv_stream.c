@@ -331,48 +331,6 @@ static void test_what_was_told_by_a_queue_pair_that_is_given_up_is_told_again(vo
 	assert_int_equal(word.length, 0);
 }
 
-/* The sender knows by the queue pair that message 0 has arrived, and reuses its slot for message 1, over TCP. That is
- * complete, and its ACK on the way, when the frame of message 0 is read. */
-static void test_an_ack_outlives_an_older_message_of_its_slot(void **state)
-{
-	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING },
-				 newer = frame_data(1, 0, ANYNET_FLAG_ACK, 100), word;
-	uint8_t acks[ANYNET_ACK_BYTES];
-	struct anynet_request *reqs[2];
-	struct anynet_stream *stream;
-	int fds[2];
-
-	(void)state;
-	ib_open_recv(&pair, 2, 1);
-	stream = pair.recv->streams[0];
-	for (int i = 0; i < 2; i++)
-		reqs[i] = pair_irecv(&pair, pair_in + 100 * i, 100, 0);
-	newer.slot = 0;
-	ib_bring(ib_qp_of(pair.recv, 0), &ping, NULL, 0);
-	ib_turn(pair.recv);
-	frame_put(pair.fds[1], &newer, pair_out);
-	ib_note_posted();
-	pair_finish(&reqs[1], 1, NULL);
-	pair_idle(reqs[0]);
-	assert_int_equal(ib_posted[0].frame.type, ANYNET_FRAME_ACK);
-	bring(0, 0, 100);
-	pair_finish(&reqs[0], 1, NULL);
-
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
-	comm_enter(pair.recv);
-	comm_sever(pair.recv, stream, 0);
-	comm_stream_back(pair.recv, stream, fds[0], 1, stream->home, stream->ops->position(stream));
-	comm_transmit(pair.recv);
-	comm_leave(pair.recv);
-	close(pair.fds[0]);
-	pair.fds[0] = fds[1];
-	assert_true(frame_get(fds[1], &word, acks, sizeof(acks)));
-	assert_int_equal(word.type, ANYNET_FRAME_ACK);
-	assert_int_equal(word.length, 0);
-	assert_int_equal(word.slot, 0);
-	assert_int_equal(word.seq, 1);
-}
-
 /* --- a queue pair that is proven while TCP carries the stream --- */
 
 __typeof__(comm_device_at) __wrap_comm_device_at; /* connections of the test have no address */
@@ -687,7 +645,6 @@ int main(void)
 		T(test_a_closed_receiver_sees_a_queue_pair_break_behind_an_unexpected_message),
 		T(test_a_closed_receiver_sees_its_bye_arrive_behind_an_unexpected_message),
 		T(test_what_was_told_by_a_queue_pair_that_is_given_up_is_told_again),
-		T(test_an_ack_outlives_an_older_message_of_its_slot),
 		T(test_a_link_waits_for_the_resume_that_names_it),
 		T(test_a_resume_that_names_another_link_goes_by_tcp),
 		T(test_a_newer_link_takes_the_place_of_an_older_one),
