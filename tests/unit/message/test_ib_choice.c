@@ -335,7 +335,6 @@ static bool is_done(struct anynet_request *req)
 	return done;
 }
 
-/* Its message has been acknowledged over another path, and its slot belongs to the next one. */
 /* More frames than a 16-bit counter holds went over TCP, where only an acknowledgement confirms their arrival. */
 static void test_many_frames_are_not_taken_for_few(void **state)
 {
@@ -363,6 +362,7 @@ static void test_many_frames_are_not_taken_for_few(void **state)
 	assert_false(is_done(req));
 }
 
+/* Its message has been acknowledged over another path, and its slot belongs to a newer one. */
 static void test_a_frame_that_arrives_late_counts_for_its_own_message(void **state)
 {
 	struct anynet_wire_frame ack = { .type = ANYNET_FRAME_ACK };
@@ -375,8 +375,10 @@ static void test_a_frame_that_arrives_late_counts_for_its_own_message(void **sta
 	assert_false(is_done(req));
 	assert_int_equal(send_control(to_send(comm), comm->streams[0], &ack, NULL), 0);
 	assert_true(is_done(req));
-	req = send_one(&second);
-	assert_int_equal(second.slot, first.slot);
+	for (req = send_one(&second); second.slot != first.slot; req = send_one(&second)) {
+		send_arrived(to_send(comm), &second);
+		assert_true(is_done(req));
+	}
 	send_arrived(to_send(comm), &first);
 	assert_false(is_done(req));
 	send_arrived(to_send(comm), &second);
