@@ -25,6 +25,7 @@ struct transfer transfer_in(struct test_net *net, void *comm, const struct buffe
 void a_flush_may_be_of_nothing(struct test_net *net);
 void a_slow_flush_is_waited_for(struct test_net *net);
 void a_flush_waits_for_those_before_it(struct test_net *net);
+void disabled_flushes_are_not_made(struct test_net *net);
 void an_aborted_flush_breaks_no_others(struct test_net *net);
 void late_flushes_are_waited_for(struct test_net *net);
 void a_broken_queue_pair_for_flushes_is_made_again(struct test_net *net);

@@ -185,6 +185,29 @@ static void flush_one(struct test_net *net, const struct link *link, struct buff
 	pattern_check(gpu->data, BYTES, seed);
 }
 
+/* NCCL_GDR_FLUSH_DISABLE=1: neither a READ nor a call of CUDA. A READ would take longer than the call. */
+void disabled_flushes_are_not_made(struct test_net *net)
+{
+	struct buffer gpu;
+	struct link link;
+	void *mhandle;
+	uint64_t calls;
+
+	need_nics(net);
+	open_linked(net, &link);
+	buffer_alloc(&gpu, BYTES);
+	mhandle = flow_reg(net, link.recv, gpu.data, BYTES);
+	calls = memory_counts().calls;
+	fake_order("fault delay read ms=1000 count=1000000");
+	for (uint64_t i = 0; i < 3; i++)
+		check(!begin_flush(net, &link, &gpu, mhandle, i));
+	check_int(memory_counts().calls, calls);
+	fake_order("no-faults");
+	check_ok(driver_dereg_mr(net->driver, link.recv, mhandle));
+	buffer_free(&gpu);
+	link_close(net, &link);
+}
+
 /* Its READ is on the queue pair of all comms: the memory that it reads stays registered until it ends. */
 void an_aborted_flush_breaks_no_others(struct test_net *net)
 {

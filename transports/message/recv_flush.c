@@ -110,7 +110,7 @@ int recv_flush(struct anynet_comm *base, int n, void *const *data, struct anynet
 	struct recv_flush *flush;
 	uint32_t due;
 
-	if (which < 0)
+	if (which < 0 || anynet_net.cfg->flush_disable)
 		return 0;
 	due = comm->wrote | in_flight(comm);
 	if (!due)
