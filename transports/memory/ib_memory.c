@@ -93,7 +93,7 @@ static int get(struct ib_mr_cache *cache, const struct anynet_mr *mr, struct ib_
 {
 	switch (mr->way) {
 	case MR_BY_ADDRESS:
-		return ib_mr_get(cache, &mr->range, 0, made, why, why_bytes);
+		return ib_mr_get(cache, &mr->range, mr->gpu ? IB_MR_READ : 0, made, why, why_bytes);
 	case MR_BY_DMABUF:
 		return get_dmabuf(cache, mr, made, why, why_bytes);
 	case MR_COPIED:

@@ -22,8 +22,6 @@
 #include "base/pinned.h"
 #include "device/ib_port.h"
 
-#define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
-
 struct slot {
 	struct ib_mr *mr;
 	uintptr_t reach; /* max `last` of the slots of this key up to this one */
@@ -166,12 +164,18 @@ static void remove_at(struct ib_mr_cache *cache, size_t at)
 	update_reach(cache, at);
 }
 
+static unsigned access_of(unsigned flags, bool relaxed)
+{
+	return IBV_ACCESS_LOCAL_WRITE | (flags & IB_MR_LOCAL ? 0 : IBV_ACCESS_REMOTE_WRITE) |
+	       (flags & IB_MR_READ ? IBV_ACCESS_REMOTE_READ : 0) |
+	       (relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0);
+}
+
 /* NULL = failed, with errno. */
 static struct ibv_mr *try_register(const struct ib_mr_cache *cache, const struct request *req,
 				   bool relaxed)
 {
-	unsigned access = (req->key.flags & IB_MR_LOCAL ? IBV_ACCESS_LOCAL_WRITE : ACCESS) |
-			  (relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0);
+	unsigned access = access_of(req->key.flags, relaxed);
 	uintptr_t addr = page_of(cache, req->first);
 	size_t bytes = span(cache, req->first, req->last);
 
@@ -325,6 +329,8 @@ static int set_range(const struct ib_mr_cache *cache, struct request *req,
 
 	if (range->bytes)
 		req->key.memory = range->id;
+	else
+		req->key.flags &= IB_MR_LOCAL; /* there is nothing to read */
 	req->first = addr;
 	req->last = addr + bytes - 1;
 	/* The size of the whole address space does not fit in size_t. */
@@ -341,7 +347,7 @@ int ib_mr_get(struct ib_mr_cache *cache, const struct memory_range *range, unsig
 	struct request req = { .key.flags = flags };
 	int ret;
 
-	assert(!(flags & ~IB_MR_LOCAL));
+	assert(flags == 0 || flags == IB_MR_LOCAL || flags == IB_MR_READ);
 	*mr = NULL;
 	ret = set_range(cache, &req, range, why, why_bytes);
 	return ret ? ret : get(cache, &req, mr, why, why_bytes);
@@ -376,7 +382,7 @@ int ib_mr_get_dmabuf(struct ib_mr_cache *cache, const struct memory_range *range
 		     const struct anynet_dmabuf *dmabuf, struct ib_mr **mr, char *why,
 		     size_t why_bytes)
 {
-	struct request req = { .key.flags = 0 };
+	struct request req = { .key.flags = IB_MR_READ };
 	int ret;
 
 	*mr = NULL;

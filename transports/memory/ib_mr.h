@@ -19,6 +19,8 @@
 
 /* Local access only: no peer may read or write. */
 #define IB_MR_LOCAL 0x1u
+/* Remote reads, too: GPU memory, which flushes and the proof read. */
+#define IB_MR_READ 0x2u
 
 /* Requests share a registration only if their keys are equal. */
 struct ib_mr_key {
@@ -49,7 +51,7 @@ struct ib_mr_cache *ib_mr_cache_create(const struct verbs *verbs, struct ibv_pd 
 void ib_mr_cache_destroy(struct ib_mr_cache *cache);
 
 /*
- * Gets a registration that covers this memory, for local writes and, without IB_MR_LOCAL, remote reads and writes: an
+ * Gets a registration that covers this memory, for local and, without IB_MR_LOCAL, remote writes: an
  * existing one with the same key, or a new one. The range may extend to the end of the address space. An empty range
  * may be at any address, mapped or not; its keys are for empty messages only. The caller puts *mr.
  *
@@ -60,7 +62,7 @@ int ib_mr_get(struct ib_mr_cache *cache, const struct memory_range *range, unsig
 	      struct ib_mr **mr, char *why, size_t why_bytes);
 
 /*
- * As ib_mr_get without flags, for memory in a dma-buf, which the caller may close afterwards. dmabuf->offset is that of
+ * As ib_mr_get with IB_MR_READ, for memory in a dma-buf, which the caller may close afterwards. dmabuf->offset is that of
  * the first byte; an offset at the start of a page may also be that of the byte's page, as NCCL has it. Requests for
  * the same memory share a registration, whatever their dma-bufs. -EOPNOTSUPP: libibverbs is too old, or the device does
  * not support dma-buf.

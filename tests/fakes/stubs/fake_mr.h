@@ -8,7 +8,8 @@
 
 #include "transports/device/verbs.h"
 
-#define FAKE_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+/* Of host memory. */
+#define FAKE_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
 struct fake_call {
 	enum {

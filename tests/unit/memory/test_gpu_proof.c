@@ -73,7 +73,7 @@ int __wrap_ib_self_post(struct ib_self *self, enum ibv_wr_opcode opcode, void *l
 static int by_address(struct ib_mr_cache *cache, const struct anynet_mr *piece, struct ib_mr **made,
 		      char *reason, size_t reason_bytes)
 {
-	return ib_mr_get(cache, &piece->range, 0, made, reason, reason_bytes);
+	return ib_mr_get(cache, &piece->range, IB_MR_READ, made, reason, reason_bytes);
 }
 
 /* --- */

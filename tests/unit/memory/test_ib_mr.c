@@ -270,6 +270,22 @@ static void test_no_registration_is_overlooked(void **state)
 		put(held[i]);
 }
 
+/* A peer that guesses a key reads no host memory. */
+static void test_only_memory_that_flushes_read_can_be_read(void **state)
+{
+	struct ib_mr *plain, *gpu;
+
+	(void)state;
+	plain = get_at(BASE, page, 0);
+	expect_last(BASE, page, FAKE_PLAIN, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	gpu = get_at(BASE, page, IB_MR_READ);
+	expect_last(BASE, page, FAKE_PLAIN,
+		    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+	assert_ptr_not_equal(plain, gpu);
+	put(plain);
+	put(gpu);
+}
+
 static void test_relaxed_ordering_is_asked_for_where_it_may_be(void **state)
 {
 	struct ib_mr *mr;
@@ -508,6 +524,7 @@ int main(void)
 		T(test_other_flags_are_another_registration),
 		T(test_other_memory_at_an_address_is_another_registration),
 		T(test_no_registration_is_overlooked),
+		T(test_only_memory_that_flushes_read_can_be_read),
 		T(test_relaxed_ordering_is_asked_for_where_it_may_be),
 		T(test_refused_relaxed_ordering_is_left_out_once),
 		T(test_an_empty_range_may_be_anywhere),

@@ -97,7 +97,7 @@ static void expect_put(struct ib_mr *mr, uint64_t offset, size_t bytes, uint64_t
 	assert_int_equal(fake.last.bytes, bytes);
 	assert_int_equal(fake.last.iova, iova);
 	assert_int_equal(fake.last.fd, fd);
-	assert_int_equal(fake.last.access, FAKE_ACCESS);
+	assert_int_equal(fake.last.access, FAKE_ACCESS | IBV_ACCESS_REMOTE_READ);
 	assert_int_equal(mr->lkey, mr->verbs_mr->lkey);
 	assert_int_equal(mr->rkey, mr->verbs_mr->rkey);
 	ib_mr_put(cache, mr);
@@ -226,7 +226,8 @@ static void test_relaxed_ordering_holds_for_dmabufs_too(void **state)
 	ib_mr_cache_destroy(cache);
 	cache = ib_mr_cache_create(&fake.verbs, &fake.pd, true);
 	mr = get(BASE, page, 0, fd);
-	assert_int_equal(fake.last.access, FAKE_ACCESS | IBV_ACCESS_RELAXED_ORDERING);
+	assert_int_equal(fake.last.access,
+			 FAKE_ACCESS | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_RELAXED_ORDERING);
 	assert_true(mr->is_relaxed);
 	ib_mr_put(cache, mr);
 	fake.relaxed_error = EINVAL;

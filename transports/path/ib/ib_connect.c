@@ -35,6 +35,14 @@ static uint8_t kind_of(const struct ib_qp *qp)
 	return qp->port.gid.type == IBV_GID_TYPE_ROCE_V1 ? KIND_ROCE_V1 : KIND_ROCE_V2;
 }
 
+/* What the peer may do, by this queue pair and in its memory. The acceptor writes to the CTS ring; the connector's proof
+ * writes to and reads from the acceptor's slots. */
+static unsigned peer_access(const struct ib_qp *qp)
+{
+	return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+	       (qp->is_send ? 0 : IBV_ACCESS_REMOTE_READ);
+}
+
 /* Allocates and registers qp->memory. 0 or -errno. */
 static int make_memory(struct ib_qp *qp)
 {
@@ -53,10 +61,8 @@ static int make_memory(struct ib_qp *qp)
 	qp->memory.proof = qp->memory.slots + slots;
 	qp->memory.copies = qp->memory.proof + proof;
 	errno = 0;
-	/* The acceptor writes to the CTS ring; the connector's proof writes to and reads from the acceptor's slots. */
 	qp->memory.mr = qp->nic->verbs->reg_mr(qp->nic->pd, qp->memory.start, qp->memory.bytes,
-					       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-						       (qp->is_send ? 0 : IBV_ACCESS_REMOTE_READ));
+					       (int)peer_access(qp));
 	return qp->memory.mr ? 0 : errno ? -errno : -EIO;
 }
 
@@ -106,8 +112,7 @@ static int to_init(struct ib_qp *qp)
 		.qp_state = IBV_QPS_INIT,
 		.pkey_index = (uint16_t)anynet_net.cfg->ib_pkey,
 		.port_num = qp->nic->port,
-		.qp_access_flags =
-			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
+		.qp_access_flags = peer_access(qp),
 	};
 
 	return -qp->nic->verbs->modify_qp(qp->ibv, &attr,

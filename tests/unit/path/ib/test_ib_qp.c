@@ -20,16 +20,25 @@
 static struct ib_nic *nic;
 static const struct verbs *stub;
 static struct verbs verbs; /* those of the stub, observed by the test: */
-static struct ibv_qp_attr rtr, rts;
+static struct ibv_qp_attr init, rtr, rts;
+static int registered; /* access of the last registration */
 static struct ib_qp *qp;
 
 static int modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 {
+	if (attr->qp_state == IBV_QPS_INIT)
+		init = *attr;
 	if (attr->qp_state == IBV_QPS_RTR)
 		rtr = *attr;
 	if (attr->qp_state == IBV_QPS_RTS)
 		rts = *attr;
 	return stub->modify_qp(ibv, attr, mask);
+}
+
+static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t bytes, int access)
+{
+	registered = access;
+	return stub->reg_mr(pd, addr, bytes, access);
 }
 
 static int setup(void **state)
@@ -40,6 +49,7 @@ static int setup(void **state)
 		stub = nic->verbs;
 	verbs = *stub;
 	verbs.modify_qp = modify_qp;
+	verbs.reg_mr = reg_mr;
 	nic->verbs = &verbs;
 	nic->port = 1;
 	return 0;
@@ -162,6 +172,21 @@ static void test_over_ethernet_all_routes_are_global(void **state)
 	assert_int_equal(ib_qp_join(qp, &welcome), 0);
 	assert_int_equal(rtr.ah_attr.is_global, 1);
 	assert_int_equal(rtr.ah_attr.grh.traffic_class, 106);
+}
+
+/* The proof reads the acceptor's slots. Nothing else is read, so the peer of a sender reads nothing. */
+static void test_only_the_acceptor_can_be_read(void **state)
+{
+	const int writes = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+
+	(void)state;
+	qp = ib_connector(false);
+	assert_int_equal(init.qp_access_flags, writes);
+	assert_int_equal(registered, writes);
+	ib_qp_free(qp);
+	qp = ib_acceptor();
+	assert_int_equal(init.qp_access_flags, writes | IBV_ACCESS_REMOTE_READ);
+	assert_int_equal(registered, writes | IBV_ACCESS_REMOTE_READ);
 }
 
 static void test_ends_of_different_kinds_do_not_go_together(void **state)
@@ -603,6 +628,7 @@ int main(void)
 		T(test_within_a_subnet_packets_need_no_global_route),
 		T(test_to_another_subnet_packets_go_to_its_router),
 		T(test_over_ethernet_all_routes_are_global),
+		T(test_only_the_acceptor_can_be_read),
 		T(test_ends_of_different_kinds_do_not_go_together),
 		T(test_an_end_that_cannot_be_is_refused),
 		T(test_a_queue_pair_that_begins_anew_has_its_receives_once),
