@@ -35,6 +35,7 @@ struct proof {
 	uint8_t *page;   /* PROOF_BYTES to write, then room for PROOF_BYTES read back */
 	uint64_t memory; /* address of the GPU memory */
 	uint32_t rkey;   /* its registration */
+	unsigned downs;  /* nic->downs when the proof began */
 	char *why;
 	size_t why_bytes;
 };
@@ -56,7 +57,13 @@ static int unproven(const struct proof *proof, const char *what)
 	return -EAGAIN;
 }
 
-/* Waits for the posted request. Its completion's status; -1 = it has none. */
+/* Instead of a completion's status. */
+enum {
+	NOT_DONE = -1,
+	NOT_POSTED = -2,
+};
+
+/* Waits for the posted request. Its completion's status, or NOT_DONE. */
 static int await(const struct proof *proof)
 {
 	const struct timespec pause = { .tv_nsec = POLL_NS };
@@ -66,16 +73,22 @@ static int await(const struct proof *proof)
 
 	while (!(n = ibv_poll_cq(proof->self.cq, 1, &wc)) && os_now_ms() < until)
 		nanosleep(&pause, NULL);
-	return n > 0 ? (int)wc.status : -1;
+	return n > 0 ? (int)wc.status : NOT_DONE;
 }
 
-/* Moves PROOF_BYTES between the page and registered memory. The completion's status, or -1. */
+/* Moves PROOF_BYTES between the page and registered memory. The completion's status, NOT_DONE or NOT_POSTED. */
 static int move(struct proof *proof, enum ibv_wr_opcode opcode, uint8_t *local, uint64_t remote,
 		uint32_t rkey)
 {
 	int ret = ib_self_post(&proof->self, opcode, local, PROOF_BYTES, remote, rkey);
 
-	return ret ? -1 : await(proof);
+	return ret ? NOT_POSTED : await(proof);
+}
+
+/* Has the port gone down, or the device failed, meanwhile? Then requests fail whatever the GPU. */
+static bool lost_port(const struct proof *proof)
+{
+	return atomic_load(&proof->nic->failed) || atomic_load(&proof->nic->downs) != proof->downs;
 }
 
 static int move_gpu(struct proof *proof, enum ibv_wr_opcode opcode, uint8_t *local,
@@ -86,6 +99,8 @@ static int move_gpu(struct proof *proof, enum ibv_wr_opcode opcode, uint8_t *loc
 
 	if (status == IBV_WC_SUCCESS)
 		return 0;
+	if (status == NOT_POSTED || lost_port(proof))
+		return unproven(proof, "the port went down during the test");
 	snprintf(what, sizeof(what), "an RDMA %s of its memory fails with status %d", verb, status);
 	return not_reached(proof, what);
 }
@@ -173,6 +188,7 @@ int gpu_prove(struct nic_memory *memory, const struct anynet_mr *mr, gpu_registe
 		.nic = memory->nic,
 		.gpu = mr->gpu,
 		.verdict = &memory->proofs[gpu_ordinal(mr->gpu)],
+		.downs = atomic_load(&memory->nic->downs),
 		.why = why,
 		.why_bytes = why_bytes,
 	};

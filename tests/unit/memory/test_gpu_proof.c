@@ -19,7 +19,7 @@
 static struct nic_memory memory;
 static struct anynet_mr mr = { .type = ANYNET_PTR_CUDA, .gpu = (struct gpu *)(void *)&memory };
 static uint8_t scratch[GPU_SCRATCH_BYTES];
-static bool no_random, no_scratch, unreachable;
+static bool no_random, no_scratch, unreachable, port_goes_down, device_fails, queue_breaks;
 static char why[ANYNET_REASON_BYTES];
 
 /* --- in place of os.c, gpu.c and the adapter --- */
@@ -61,12 +61,15 @@ int __wrap_gpu_ordinal(const struct gpu *gpu)
 int __wrap_ib_self_post(struct ib_self *self, enum ibv_wr_opcode opcode, void *local,
 			uint32_t bytes, uint64_t remote, uint32_t rkey)
 {
+	bool of_gpu = remote == (uintptr_t)scratch;
 	int ret = __real_ib_self_post(self, opcode, local, bytes, remote, rkey);
 
 	assert_int_equal(ret, 0);
-	stub_complete(self->qp, 1,
-		      unreachable && remote == (uintptr_t)scratch ? IBV_WC_REM_ACCESS_ERR
-								  : IBV_WC_SUCCESS);
+	if (of_gpu && queue_breaks)
+		return EIO;
+	memory.nic->downs += of_gpu && port_goes_down;
+	memory.nic->failed = of_gpu && device_fails;
+	stub_complete(self->qp, 1, of_gpu && unreachable ? IBV_WC_REM_ACCESS_ERR : IBV_WC_SUCCESS);
 	return 0;
 }
 
@@ -85,7 +88,7 @@ static int setup(void **state)
 	if (!memory.cache)
 		memory.cache =
 			ib_mr_cache_create(memory.nic->verbs, memory.nic->pd, ANYNET_AUTO);
-	no_random = no_scratch = unreachable = false;
+	no_random = no_scratch = unreachable = port_goes_down = device_fails = queue_breaks = false;
 	return memory.cache ? 0 : -1;
 }
 
@@ -138,12 +141,29 @@ static void test_what_could_not_be_proved_is_proved_before_it_is_used(void **sta
 	assert_int_equal(prove(true), -EALREADY);
 }
 
+/* It says nothing of the GPU that requests fail then. */
+static void test_a_port_that_goes_down_meanwhile_proves_nothing(void **state)
+{
+	bool *const losses[] = { &port_goes_down, &device_fails, &queue_breaks };
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		unreachable = *losses[i] = true;
+		assert_int_equal(prove(false), -EAGAIN);
+		unreachable = *losses[i] = memory.nic->failed = false;
+	}
+	/* It is back. */
+	unreachable = true;
+	assert_int_equal(prove(false), -ENOMEM);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(test_what_cannot_be_reached_is_not_used),
 		T(test_what_cannot_be_proved_is_used),
+		T(test_a_port_that_goes_down_meanwhile_proves_nothing),
 		T(test_what_could_not_be_proved_is_proved_before_it_is_used),
 	};
 
