@@ -6,6 +6,7 @@
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "base/fd.h"
@@ -39,15 +40,40 @@ void carrier_events_close(void)
 		atomic_store(&down[i], false);
 }
 
-static bool take_link(const struct ifinfomsg *info, bool removed)
+/* Of the interface that `msg` describes; "" = the kernel does not say. */
+static const char *link_name(const struct nlmsghdr *msg)
 {
+	const struct ifinfomsg *info = NLMSG_DATA(msg);
+	size_t left = msg->nlmsg_len - NLMSG_LENGTH(sizeof(*info));
+
+	for (const struct rtattr *attr = IFLA_RTA(info); RTA_OK(attr, left);
+	     attr = RTA_NEXT(attr, left))
+		if (attr->rta_type == IFLA_IFNAME && RTA_PAYLOAD(attr) &&
+		    memchr(RTA_DATA(attr), 0, RTA_PAYLOAD(attr)))
+			return RTA_DATA(attr);
+	return "";
+}
+
+/* Is it the device's interface? One that has been removed comes back with its name, under another number: the driver was
+ * loaded again, or a virtual function was made again. */
+static bool is_link_of(const struct anynet_device *dev, const struct nlmsghdr *msg)
+{
+	const struct ifinfomsg *info = NLMSG_DATA(msg);
+
+	return dev->ifindex == (unsigned)info->ifi_index ||
+	       (*dev->ifname && !strcmp(link_name(msg), dev->ifname));
+}
+
+static bool take_link(const struct nlmsghdr *msg)
+{
+	const struct ifinfomsg *info = NLMSG_DATA(msg);
+	bool removed = msg->nlmsg_type == RTM_DELLINK;
 	bool now = removed || !(info->ifi_flags & IFF_UP) || !(info->ifi_flags & IFF_RUNNING),
 	     changed = false;
 	const struct anynet_device *dev;
 
 	for (int i = 0; i < ANYNET_DEVICES_MAX && (dev = nic_at(i)); i++)
-		if (dev->ifindex == (unsigned)info->ifi_index &&
-		    atomic_exchange(&down[i], now) != now) {
+		if (is_link_of(dev, msg) && atomic_exchange(&down[i], now) != now) {
 			atomic_fetch_add(&losses[i], now);
 			changed = true;
 		}
@@ -65,7 +91,7 @@ static bool take_messages(char *buf, size_t bytes)
 			break;
 		if ((msg->nlmsg_type == RTM_NEWLINK || msg->nlmsg_type == RTM_DELLINK) &&
 		    msg->nlmsg_len >= NLMSG_LENGTH(sizeof(struct ifinfomsg)))
-			changed |= take_link(NLMSG_DATA(msg), msg->nlmsg_type == RTM_DELLINK);
+			changed |= take_link(msg);
 	}
 	return changed;
 }

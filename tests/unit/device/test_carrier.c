@@ -87,9 +87,11 @@ static int setup(void **state)
 		devices[i] = local_dev;
 		devices[i].index = i;
 	}
-	devices[A0].ifindex = if_nametoindex("a0");
-	devices[B0].ifindex = if_nametoindex("b0");
-	devices[C0].ifindex = if_nametoindex("c0");
+	strcpy(devices[A0].ifname, "a0");
+	strcpy(devices[B0].ifname, "b0");
+	strcpy(devices[C0].ifname, "c0");
+	for (int i = 0; i <= C0; i++)
+		devices[i].ifindex = if_nametoindex(devices[i].ifname);
 	ip("link set a0 up");
 	ip("link set a1 up");
 	ip("link set b0 up");
@@ -141,6 +143,24 @@ static void test_a_nic_that_is_removed_is_down(void **state)
 	ip("link del a0");
 	assert_true(wait_down(A0, true));
 	assert_false(carrier_is_down(&devices[B0]));
+}
+
+/* Its driver is loaded again, say: it has its name, and another number. */
+static void test_a_nic_that_is_made_anew_is_up_again(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		ip("link del a0");
+		assert_true(wait_down(A0, true));
+		ip("link add a0 type veth peer name a1");
+		assert_int_not_equal(if_nametoindex("a0"), devices[A0].ifindex);
+		ip("link set a1 up");
+		ip("link set a0 up");
+		assert_true(wait_down(A0, false));
+		assert_false(carrier_is_down(&devices[B0]));
+	}
+	ip("link set a0 down");
+	assert_true(wait_down(A0, true));
 }
 
 static void test_other_events_are_no_news(void **state)
@@ -336,6 +356,7 @@ int main(void)
 		TEST(test_a_nic_taken_down_is_noticed_and_its_return),
 		TEST(test_a_lost_carrier_is_noticed_and_its_return),
 		TEST(test_a_nic_that_is_removed_is_down),
+		TEST(test_a_nic_that_is_made_anew_is_up_again),
 		TEST(test_other_events_are_no_news),
 		TEST(test_nothing_is_known_about_a_missing_device),
 		TEST(test_closing_forgets),
