@@ -21,6 +21,7 @@ struct netif_link {
 	unsigned short type; /* ARPHRD_* */
 	unsigned master;     /* ifindex of the bridge or bond it belongs to; 0 = none */
 	unsigned lower;      /* ifindex of the interface below, as for a VLAN; 0 = none */
+	bool in_vrf; /* has an address that is left out because no socket can be bound to it */
 	int speed_mbps;      /* 0 = not known */
 };
 
@@ -38,7 +39,8 @@ struct netif_table {
 	size_t addr_count;
 };
 
-/* Reads the table from the kernel. 0 or -errno. The caller frees *table in either case. */
+/* Reads the table from the kernel, without addresses that no socket can be bound to. 0 or -errno. The caller frees
+ * *table in either case. */
 int netif_read(struct netif_table *table);
 
 /* Frees the contents and leaves an empty table. An empty table is allowed. */

@@ -7,6 +7,7 @@
 #include <linux/if_link.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <net/if.h>
 #include <net/if_arp.h>
 #include <netinet/in.h>
 #include <stdint.h>
@@ -17,6 +18,7 @@
 
 #include <nccl_net/util.h>
 
+#include "base/socket.h"
 #include "device/sysfs.h"
 
 #define DUMP_BYTES   (64 * 1024) /* the kernel sends at most 32 KiB in a datagram */
@@ -261,6 +263,44 @@ static int read_once(char *buf, struct netif_table *table)
 	return ret;
 }
 
+/* Can a socket be bound to it? Not to one that belongs to a VRF: that needs a socket of the VRF's. */
+static bool can_be_bound(const struct netif_addr *addr)
+{
+	int fd = socket(addr->addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool refused =
+		fd >= 0 &&
+		bind(fd, (const void *)&addr->addr, (socklen_t)socket_addr_bytes(&addr->addr)) &&
+		errno == EADDRNOTAVAIL;
+
+	if (fd >= 0)
+		close(fd);
+	return !refused;
+}
+
+static struct netif_link *link_of(const struct netif_table *table, const struct netif_addr *addr)
+{
+	for (size_t i = 0; i < table->link_count; i++)
+		if (table->links[i].index == addr->ifindex)
+			return &table->links[i];
+	return NULL;
+}
+
+/* Drops addresses that no socket can be bound to, though their interface is up. */
+static void drop_unbound(struct netif_table *table)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < table->addr_count; i++) {
+		struct netif_link *link = link_of(table, &table->addrs[i]);
+
+		if (link && link->flags & IFF_UP && !can_be_bound(&table->addrs[i]))
+			link->in_vrf = true;
+		else
+			table->addrs[kept++] = table->addrs[i];
+	}
+	table->addr_count = kept;
+}
+
 static int by_name(const void *a, const void *b)
 {
 	const struct netif_link *left = a, *right = b;
@@ -281,6 +321,7 @@ int netif_read(struct netif_table *table)
 		ret = read_once(buf, table);
 	}
 	free(buf);
+	drop_unbound(table);
 	if (table->link_count)
 		qsort(table->links, table->link_count, sizeof(*table->links), by_name);
 	for (size_t i = 0; i < table->link_count; i++)

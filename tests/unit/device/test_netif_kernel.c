@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading the kernel's interfaces, in a namespace with one of each kind that this kernel can create. */
+#include <errno.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <setjmp.h>
@@ -21,6 +22,24 @@
 static struct netif_table table;
 static struct anynet_config cfg;
 static struct netif_notes notes;
+
+/* As for addresses of a VRF, which not every kernel can make. */
+static const char *unbound = "";
+
+int __wrap_bind(int fd, const struct sockaddr *addr, socklen_t bytes);
+int __real_bind(int fd, const struct sockaddr *addr, socklen_t bytes);
+
+int __wrap_bind(int fd, const struct sockaddr *addr, socklen_t bytes)
+{
+	struct sockaddr_storage whole = { 0 };
+	char text[INET6_ADDRSTRLEN];
+
+	memcpy(&whole, addr, bytes);
+	if (strcmp(netif_addr_text(&whole, text), unbound) != 0)
+		return __real_bind(fd, addr, bytes);
+	errno = EADDRNOTAVAIL;
+	return -1;
+}
 
 /* Reads them again; returns the first link of that name, or NULL. */
 static const struct netif_link *read_link(const char *name)
@@ -85,6 +104,7 @@ static int teardown(void **state)
 	}
 	netif_free(&table);
 	memset(&cfg, 0, sizeof(cfg));
+	unbound = "";
 	return 0;
 }
 
@@ -204,6 +224,55 @@ static void test_an_address_that_is_asked_about_is_none_yet(void **state)
 	assert_true(has_addr("fd00::2"));
 }
 
+static void check_vrf(void)
+{
+	struct netif_verdict verdicts[8];
+
+	expect_chosen("lo 127.0.0.1");
+	assert_false(has_addr("10.1.0.2"));
+	netif_choose(&table, &cfg, verdicts, &notes);
+	for (size_t i = 0; i < table.link_count; i++)
+		if (!strcmp(table.links[i].name, "a0"))
+			assert_string_equal(verdicts[i].reason,
+					    "no socket can be bound to its address; "
+					    "does it belong to a VRF?");
+}
+
+static void test_an_interface_of_a_vrf_is_not_chosen(void **state)
+{
+	(void)state;
+	if (!netns_ip(true, "link add vrf0 type vrf table 10")) {
+		printf("SKIP this kernel makes no VRF\n");
+		skip();
+	}
+	ip("link set lo up");
+	ip("link set vrf0 up");
+	ip("link add a0 type veth peer name a1");
+	ip("link set a0 master vrf0");
+	ip("addr add 10.1.0.2/16 dev a0");
+	ip("link set a1 up");
+	ip("link set a0 up");
+	wait_running("a0");
+	check_vrf();
+}
+
+/* One of two: the other one is used. */
+static void test_an_address_that_cannot_be_bound_is_left_out(void **state)
+{
+	(void)state;
+	ip("link set lo up");
+	ip("link add a0 type veth peer name a1");
+	ip("addr add 10.1.0.2/16 dev a0");
+	ip("link set a1 up");
+	ip("link set a0 up");
+	wait_running("a0");
+	expect_chosen("a0 10.1.0.2");
+	unbound = "10.1.0.2";
+	check_vrf();
+	ip("addr add 10.2.0.2/16 dev a0");
+	expect_chosen("a0 10.2.0.2");
+}
+
 static void test_veth_beats_bridge_and_tunnel(void **state)
 {
 	(void)state;
@@ -315,6 +384,9 @@ int main(void)
 		cmocka_unit_test_teardown(test_addresses_are_read_in_order_with_prefix_and_scope,
 					  teardown),
 		cmocka_unit_test_teardown(test_an_address_that_is_asked_about_is_none_yet,
+					  teardown),
+		cmocka_unit_test_teardown(test_an_interface_of_a_vrf_is_not_chosen, teardown),
+		cmocka_unit_test_teardown(test_an_address_that_cannot_be_bound_is_left_out,
 					  teardown),
 		cmocka_unit_test_teardown(test_veth_beats_bridge_and_tunnel, teardown),
 		cmocka_unit_test_teardown(test_a_vlan_knows_what_it_is_stacked_on, teardown),
