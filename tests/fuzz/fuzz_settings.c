@@ -22,7 +22,9 @@ static void use_in_choice(const struct anynet_config *cfg)
 		{ .name = "eth0", .index = 2, .flags = 0x43, .type = 1 },
 	};
 	struct netif_addr addrs[2] = { { .ifindex = 1, .prefix = 8 }, { .ifindex = 2 } };
-	struct netif_table table = { links, 2, addrs, 2 };
+	struct netif_table table = {
+		.links = links, .link_count = 2, .addrs = addrs, .addr_count = 2
+	};
 	struct netif_verdict verdicts[2];
 	struct netif_notes notes;
 

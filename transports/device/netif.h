@@ -37,6 +37,7 @@ struct netif_table {
 	size_t link_count;
 	struct netif_addr *addrs; /* in the kernel's order */
 	size_t addr_count;
+	bool changed; /* while it was read: an entry may be missing, or an address be there twice */
 };
 
 /* Reads the table from the kernel, without addresses that no socket can be bound to. 0 or -errno. The caller frees

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <nccl_net/util.h>
@@ -22,7 +23,8 @@
 #include "device/sysfs.h"
 
 #define DUMP_BYTES   (64 * 1024) /* the kernel sends at most 32 KiB in a datagram */
-#define DUMP_TRIES   5           /* a dump is repeated if the table changes meanwhile */
+#define DUMP_TRIES   5  /* a dump is repeated if the table changes meanwhile; the last one counts */
+#define PAUSE_MS     10 /* between them */
 #define DUMP_TIMEOUT 5           /* seconds; the kernel answers at once */
 
 /* Fills attrs[type] for types up to `max`. */
@@ -73,6 +75,14 @@ static void attribute_text(const struct rtattr *attr, char *text, size_t bytes)
 	text[length] = 0;
 }
 
+static struct netif_link *link_at(const struct netif_table *table, unsigned index)
+{
+	for (size_t i = 0; i < table->link_count; i++)
+		if (table->links[i].index == index)
+			return &table->links[i];
+	return NULL;
+}
+
 /* Appends a zeroed entry to an array. NULL = no memory. */
 static void *append(void **array, size_t *count, size_t entry_bytes)
 {
@@ -96,6 +106,8 @@ static int take_link(struct netif_table *table, const struct nlmsghdr *header)
 		return -EBADMSG;
 	parse_attributes(attrs, IFLA_LINK_NETNSID, (const void *)(info + 1),
 			 header->nlmsg_len - NLMSG_LENGTH(sizeof(*info)));
+	if (link_at(table, (unsigned)info->ifi_index)) /* the table has changed meanwhile */
+		return 0;
 	link = append(&links, &table->link_count, sizeof(*link));
 	if (!link)
 		return -ENOMEM;
@@ -198,11 +210,9 @@ static int take_error(const struct nlmsghdr *header)
 	return error->error;
 }
 
-/* Takes the messages of one datagram. 1: the dump is complete; 0: more follow; -EINTR: the table has changed, repeat
- * the dump; or another -errno. */
+/* Takes the messages of one datagram. 1: the dump is complete; 0: more follow; or -errno. */
 static int take_messages(struct netif_table *table, const char *data, size_t bytes, uint32_t seq)
 {
-	bool interrupted = false;
 	int ret = 0;
 
 	while (!ret && bytes >= sizeof(struct nlmsghdr)) {
@@ -215,7 +225,7 @@ static int take_messages(struct netif_table *table, const char *data, size_t byt
 		bytes -= anynet_min(step, bytes);
 		if (header->nlmsg_seq != seq)
 			continue;
-		interrupted |= (header->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
+		table->changed |= (header->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
 		if (header->nlmsg_type == RTM_NEWLINK)
 			ret = take_link(table, header);
 		else if (header->nlmsg_type == RTM_NEWADDR)
@@ -225,7 +235,7 @@ static int take_messages(struct netif_table *table, const char *data, size_t byt
 		else if (header->nlmsg_type == NLMSG_ERROR)
 			ret = take_error(header);
 	}
-	return interrupted && ret >= 0 ? -EINTR : ret;
+	return ret;
 }
 
 static int dump(int fd, unsigned short type, uint32_t seq, char *buf, struct netif_table *table)
@@ -246,7 +256,7 @@ static int dump(int fd, unsigned short type, uint32_t seq, char *buf, struct net
 	return ret < 0 ? ret : 0;
 }
 
-/* Reads links and addresses. 0, -EINTR: the table has changed meanwhile, or another -errno. */
+/* Reads links and addresses. 0 or -errno. */
 static int read_once(char *buf, struct netif_table *table)
 {
 	struct timeval timeout = { .tv_sec = DUMP_TIMEOUT };
@@ -277,21 +287,13 @@ static bool can_be_bound(const struct netif_addr *addr)
 	return !refused;
 }
 
-static struct netif_link *link_of(const struct netif_table *table, const struct netif_addr *addr)
-{
-	for (size_t i = 0; i < table->link_count; i++)
-		if (table->links[i].index == addr->ifindex)
-			return &table->links[i];
-	return NULL;
-}
-
 /* Drops addresses that no socket can be bound to, though their interface is up. */
 static void drop_unbound(struct netif_table *table)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < table->addr_count; i++) {
-		struct netif_link *link = link_of(table, &table->addrs[i]);
+		struct netif_link *link = link_at(table, table->addrs[i].ifindex);
 
 		if (link && link->flags & IFF_UP && !can_be_bound(&table->addrs[i]))
 			link->in_vrf = true;
@@ -310,13 +312,16 @@ static int by_name(const void *a, const void *b)
 
 int netif_read(struct netif_table *table)
 {
+	const struct timespec pause = { .tv_nsec = PAUSE_MS * 1000000 };
 	char *buf = malloc(DUMP_BYTES);
-	int ret = -EINTR;
+	int ret = 0;
 
 	*table = (struct netif_table){ 0 };
 	if (!buf)
 		return -ENOMEM;
-	for (int i = 0; i < DUMP_TRIES && ret == -EINTR; i++) {
+	for (int i = 0; i < DUMP_TRIES && !ret && (!i || table->changed); i++) {
+		if (i)
+			nanosleep(&pause, NULL);
 		netif_free(table);
 		ret = read_once(buf, table);
 	}

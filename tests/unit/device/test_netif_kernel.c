@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading the kernel's interfaces, in a namespace with one of each kind that this kernel can create. */
 #include <errno.h>
+#include <limits.h>
+#include <linux/netlink.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <setjmp.h>
@@ -39,6 +41,21 @@ int __wrap_bind(int fd, const struct sockaddr *addr, socklen_t bytes)
 		return __real_bind(fd, addr, bytes);
 	errno = EADDRNOTAVAIL;
 	return -1;
+}
+
+/* Datagrams from now on in which the kernel says that the table has changed meanwhile. */
+static int interruptions;
+
+ssize_t __wrap_recv(int fd, void *data, size_t bytes, int flags);
+ssize_t __real_recv(int fd, void *data, size_t bytes, int flags);
+
+ssize_t __wrap_recv(int fd, void *data, size_t bytes, int flags)
+{
+	ssize_t n = __real_recv(fd, data, bytes, flags);
+
+	if (n >= (ssize_t)sizeof(struct nlmsghdr) && interruptions && interruptions--)
+		((struct nlmsghdr *)data)->nlmsg_flags |= NLM_F_DUMP_INTR;
+	return n;
 }
 
 /* Reads them again; returns the first link of that name, or NULL. */
@@ -105,6 +122,7 @@ static int teardown(void **state)
 	netif_free(&table);
 	memset(&cfg, 0, sizeof(cfg));
 	unbound = "";
+	interruptions = 0;
 	return 0;
 }
 
@@ -222,6 +240,26 @@ static void test_an_address_that_is_asked_about_is_none_yet(void **state)
 	wait_running("a0");
 	assert_false(has_addr("fd00::1"));
 	assert_true(has_addr("fd00::2"));
+}
+
+static void test_a_table_that_changes_is_read_again(void **state)
+{
+	(void)state;
+	ip("link set lo up");
+	interruptions = 3;
+	expect_chosen("lo 127.0.0.1");
+	assert_false(table.changed);
+	assert_int_equal(interruptions, 0);
+}
+
+/* On a host where containers start all the time. */
+static void test_a_table_that_always_changes_is_used_all_the_same(void **state)
+{
+	(void)state;
+	ip("link set lo up");
+	interruptions = INT_MAX;
+	expect_chosen("lo 127.0.0.1");
+	assert_true(table.changed);
 }
 
 static void check_vrf(void)
@@ -384,6 +422,9 @@ int main(void)
 		cmocka_unit_test_teardown(test_addresses_are_read_in_order_with_prefix_and_scope,
 					  teardown),
 		cmocka_unit_test_teardown(test_an_address_that_is_asked_about_is_none_yet,
+					  teardown),
+		cmocka_unit_test_teardown(test_a_table_that_changes_is_read_again, teardown),
+		cmocka_unit_test_teardown(test_a_table_that_always_changes_is_used_all_the_same,
 					  teardown),
 		cmocka_unit_test_teardown(test_an_interface_of_a_vrf_is_not_chosen, teardown),
 		cmocka_unit_test_teardown(test_an_address_that_cannot_be_bound_is_left_out,
