@@ -77,7 +77,7 @@ static struct ib_qp *make_qp(void)
 	char why[160];
 
 	hello_fill(&hello, &local_dev, NULL, 0);
-	qp = ib_qp_offer(&local_dev, -1, &hello, why, sizeof(why));
+	qp = ib_qp_offer(&local_dev, &local_dev.addr, -1, &hello, why, sizeof(why));
 	if (!qp)
 		return NULL;
 	hello_fill(&welcome, &local_dev, NULL, 0);

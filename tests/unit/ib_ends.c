@@ -66,7 +66,7 @@ struct ib_qp *ib_connector(bool up)
 {
 	struct anynet_wire_hello hello = { .type = ANYNET_HELLO }, welcome = ib_peer(false);
 	char why[160] = "";
-	struct ib_qp *qp = ib_qp_offer(&local_dev, -1, &hello, why, sizeof(why));
+	struct ib_qp *qp = ib_qp_offer(&local_dev, &local_dev.addr, -1, &hello, why, sizeof(why));
 
 	assert_non_null(qp);
 	assert_int_equal(ib_qp_join(qp, &welcome), 0);

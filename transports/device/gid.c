@@ -61,6 +61,21 @@ void gid_addr(const struct gid *gid, struct sockaddr_storage *addr)
 		v6->sin6_scope_id = gid->ifindex;
 }
 
+struct gid gid_of_addr(const struct sockaddr_storage *addr)
+{
+	struct gid gid = { .index = 0 };
+
+	if (addr->ss_family == AF_INET6) {
+		memcpy(gid.raw.raw, &((const struct sockaddr_in6 *)addr)->sin6_addr,
+		       sizeof(gid.raw.raw));
+		return gid;
+	}
+	memcpy(gid.raw.raw, mapped_prefix, sizeof(mapped_prefix));
+	memcpy(gid.raw.raw + sizeof(mapped_prefix), &((const struct sockaddr_in *)addr)->sin_addr,
+	       sizeof(struct in_addr));
+	return gid;
+}
+
 const char *gid_text(const union ibv_gid *raw, char buf[INET6_ADDRSTRLEN])
 {
 	bool ipv4 = gid_is_ipv4(raw);

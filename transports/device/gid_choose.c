@@ -73,7 +73,7 @@ static enum ibv_gid_type wanted_type(const struct anynet_config *cfg)
 	return cfg->ib_roce_version == 1 ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2;
 }
 
-/* `peer`: NULL = not known. */
+/* `peer`: its GID, or one near it; NULL = not known. */
 static struct score score_of(const struct gid_wish *wish, const struct gid *own,
 			     const struct gid *peer)
 {
@@ -185,7 +185,7 @@ static void try_pairs(const struct gid_wish *wish, const struct gid *own, int i,
 static void try_alone(const struct gid_wish *wish, const struct gid *own, int i, struct score *best,
 		      struct gid_pair *pair)
 {
-	struct score score = score_of(wish, &own[i], NULL);
+	struct score score = score_of(wish, &own[i], wish->near);
 
 	if (pair->own < 0 || compare(&score, best) > 0) {
 		*best = score;

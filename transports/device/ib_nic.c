@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/libc_text.h"
+#include "base/socket.h"
 #include "device/sysfs.h"
 
 /* The probe sets the offers. The lock is for adding to `opened`, and is held while a device is being opened. */
@@ -224,17 +225,35 @@ struct ibv_port_attr ib_nic_attr(struct ib_nic *nic)
 	return attr;
 }
 
-int ib_nic_choose_gid(struct ib_nic *nic, const struct gid *peer, struct gid *own, char *why,
-		      size_t why_bytes)
+/* Do connections from the device's address leave by this port? */
+static bool dials_by_port(const struct ib_nic *nic)
+{
+	struct sockaddr_storage addr;
+
+	for (int i = 0; i < nic->state.gids.count; i++) {
+		gid_addr(&nic->state.gids.gids[i], &addr);
+		if (socket_same_ip(&addr, &nic->dev->addr))
+			return true;
+	}
+	return false;
+}
+
+int ib_nic_choose_gid(struct ib_nic *nic, const struct gid *peer, const struct sockaddr_storage *to,
+		      struct gid *own, char *why, size_t why_bytes)
 {
 	struct gid_wish wish = {
 		.cfg = nic->cfg, .peers = peer, .peer_count = peer != NULL, .routes = gid_has_route
 	};
 	struct gid_pair pair;
+	struct gid near;
 	int ret;
 
 	pthread_mutex_lock(&nic->lock);
 	wish.link_layer = nic->state.attr.link_layer;
+	if (to && dials_by_port(nic)) {
+		near = gid_of_addr(to);
+		wish.near = &near;
+	}
 	ret = gid_choose(&wish, nic->state.gids.gids, nic->state.gids.count, &pair, why, why_bytes);
 	if (!ret)
 		*own = nic->state.gids.gids[pair.own];

@@ -59,9 +59,11 @@ int ib_nic_refresh(struct ib_nic *nic);
 /* A copy of the port's attributes as last read. Any thread. */
 struct ibv_port_attr ib_nic_attr(struct ib_nic *nic);
 
-/* gid_choose with nic->state and the kernel's routes. `peer`: the peer's GID; NULL = not known yet. Any thread. */
-int ib_nic_choose_gid(struct ib_nic *nic, const struct gid *peer, struct gid *own, char *why,
-		      size_t why_bytes);
+/* gid_choose with nic->state and the kernel's routes. `peer`: the peer's GID; NULL = not known yet. `to`: then the address
+ * at which it is dialled, which says where it is if the NIC's own address for that is one of the port's; NULL = none. Any
+ * thread. */
+int ib_nic_choose_gid(struct ib_nic *nic, const struct gid *peer, const struct sockaddr_storage *to,
+		      struct gid *own, char *why, size_t why_bytes);
 
 /* --- for the probe, under the core's init lock --- */
 

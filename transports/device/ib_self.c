@@ -57,7 +57,7 @@ int ib_self_make(struct ib_nic *nic, void *landing, struct ib_self *self, char *
 	if (ret)
 		snprintf(why, why_bytes, "%s", errno ? error_text(errno) : "no reason given");
 	else
-		ret = ib_nic_choose_gid(nic, NULL, &gid, why, why_bytes);
+		ret = ib_nic_choose_gid(nic, NULL, NULL, &gid, why, why_bytes);
 	if (!ret)
 		ret = ib_loop_connect(&itself, self->qp, why, why_bytes);
 	if (ret)

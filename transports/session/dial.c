@@ -67,7 +67,7 @@ static void offer_qp(struct dial *dial, const struct anynet_device *dev, int tra
 		return;
 	hello->cm.wanted = !dial->without_cm;
 	if (!anynet_net.cfg->checksum)
-		dial->qp = ib_qp_offer(dev, traffic_class, hello, why, sizeof(why));
+		dial->qp = ib_qp_offer(dev, &dial->to, traffic_class, hello, why, sizeof(why));
 	if (!dial->qp)
 		snprintf(hello->reason, sizeof(hello->reason), "%s: %s", anynet_net.host, why);
 	else if (dial->without_cm && !hello->reason[0])

@@ -231,6 +231,20 @@ static void test_the_ip_address_in_a_gid(void **state)
 	assert_int_equal(v6->sin6_scope_id, 7);
 }
 
+static void test_a_gid_with_an_ip_address(void **state)
+{
+	const struct gid gids[] = { gid_of("::ffff:10.1.2.3", 0), gid_of("fd00::7", 0) };
+	struct sockaddr_storage addr;
+	struct gid back;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		gid_addr(&gids[i], &addr);
+		back = gid_of_addr(&addr);
+		assert_memory_equal(back.raw.raw, gids[i].raw.raw, sizeof(back.raw.raw));
+	}
+}
+
 static void test_kinds_of_gids(void **state)
 {
 	(void)state;
@@ -264,6 +278,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_an_empty_table_is_no_error_and_an_error_is_one,
 						setup, tree_remove),
 		cmocka_unit_test(test_the_ip_address_in_a_gid),
+		cmocka_unit_test(test_a_gid_with_an_ip_address),
 		cmocka_unit_test(test_kinds_of_gids),
 	};
 

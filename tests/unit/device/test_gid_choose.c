@@ -180,6 +180,11 @@ static void test_link_local_where_there_is_no_other(void **state)
 	expect_error(-EADDRNOTAVAIL, "none of its 3 GIDs is in NCCL_IB_ADDR_RANGE=10.0.0.0/8");
 }
 
+static bool route_by_family(const struct gid *from, const struct gid *to)
+{
+	return gid_is_ipv4(&from->raw) == gid_is_ipv4(&to->raw);
+}
+
 static void test_the_peers_network_decides(void **state)
 {
 	(void)state;
@@ -191,6 +196,26 @@ static void test_the_peers_network_decides(void **state)
 	expect(3, 8); /* 10.0.0.1 and .2 have the most in common */
 	own_count = 1;
 	expect(3, 8);
+}
+
+/* The connector does not know the peer's GIDs. It knows the address that it dials. */
+static void test_the_address_that_is_dialled_decides(void **state)
+{
+	struct gid near = gid_of(0, "::ffff:10.0.5.2", IBV_GID_TYPE_IB);
+
+	(void)state;
+	add_own(3, "::ffff:10.0.0.1", IBV_GID_TYPE_ROCE_V2);
+	add_own(5, "::ffff:10.0.5.1", IBV_GID_TYPE_ROCE_V2);
+	add_own(6, "fd00::1", IBV_GID_TYPE_ROCE_V2);
+	expect(3, -1);
+	wish.near = &near;
+	expect(5, -1);
+	near = gid_of(0, "fd00::2", IBV_GID_TYPE_IB);
+	wish.routes = route_by_family;
+	expect(6, -1);
+	/* No match is needed. */
+	own_count = 2;
+	expect(3, -1);
 }
 
 /* If they differ in one byte, the bits count. */
@@ -344,6 +369,7 @@ int main(void)
 		cmocka_unit_test_setup(test_a_range_is_a_filter, setup),
 		cmocka_unit_test_setup(test_link_local_where_there_is_no_other, setup),
 		cmocka_unit_test_setup(test_the_peers_network_decides, setup),
+		cmocka_unit_test_setup(test_the_address_that_is_dialled_decides, setup),
 		cmocka_unit_test_setup(test_the_peers_network_may_end_within_a_byte, setup),
 		cmocka_unit_test_setup(test_the_version_counts_more_than_a_route, setup),
 		cmocka_unit_test_setup(test_both_ends_must_speak_the_same, setup),

@@ -183,18 +183,19 @@ static void test_refreshing_tells_what_became_of_the_port(void **state)
 	offer("device h" ETH_UP);
 	nic = ib_events_open(&probe.devices[0], why, sizeof(why));
 	assert_int_equal(ib_nic_refresh(nic), 0);
-	assert_int_equal(ib_nic_choose_gid(nic, NULL, &own, why, sizeof(why)), 0);
+	assert_int_equal(ib_nic_choose_gid(nic, NULL, NULL, &own, why, sizeof(why)), 0);
 	assert_int_equal(own.index, 3);
 	order("set h:1 state=down");
 	assert_int_equal(ib_nic_refresh(nic), -ENETDOWN);
 	assert_int_equal(ib_nic_attr(nic).state, IBV_PORT_DOWN);
 	order("set h:1 state=active gid=3,none");
 	assert_int_equal(ib_nic_refresh(nic), -EADDRNOTAVAIL);
-	assert_int_equal(ib_nic_choose_gid(nic, NULL, &own, why, sizeof(why)), -EADDRNOTAVAIL);
+	assert_int_equal(ib_nic_choose_gid(nic, NULL, NULL, &own, why, sizeof(why)),
+			 -EADDRNOTAVAIL);
 	/* after a flap the GID may have another index */
 	order("set h:1 gid=9,127.0.0.1,v2,lo");
 	assert_int_equal(ib_nic_refresh(nic), 0);
-	assert_int_equal(ib_nic_choose_gid(nic, NULL, &own, why, sizeof(why)), 0);
+	assert_int_equal(ib_nic_choose_gid(nic, NULL, NULL, &own, why, sizeof(why)), 0);
 	assert_int_equal(own.index, 9);
 	order("set h:1 query=5");
 	assert_int_equal(ib_nic_refresh(nic), -EIO);
@@ -211,11 +212,36 @@ static void test_a_gid_is_chosen_for_a_peer(void **state)
 	inet_pton(AF_INET6, "::ffff:127.0.0.9", peer.raw.raw);
 	offer("device i" ETH_UP);
 	nic = ib_events_open(&probe.devices[0], why, sizeof(why));
-	assert_int_equal(ib_nic_choose_gid(nic, &peer, &own, why, sizeof(why)), 0);
+	assert_int_equal(ib_nic_choose_gid(nic, &peer, NULL, &own, why, sizeof(why)), 0);
 	assert_int_equal(own.index, 3);
 	inet_pton(AF_INET6, "fd00::9", peer.raw.raw);
-	assert_int_equal(ib_nic_choose_gid(nic, &peer, &own, why, sizeof(why)), -EHOSTUNREACH);
+	assert_int_equal(ib_nic_choose_gid(nic, &peer, NULL, &own, why, sizeof(why)),
+			 -EHOSTUNREACH);
 	assert_non_null(strstr(why, "does not match the peer's fd00::9"));
+}
+
+/* If the device's own address is one of the port's, the address that is dialled is of the same network as the peer's port. */
+static void test_a_gid_is_chosen_for_an_address(void **state)
+{
+	struct sockaddr_storage to = { 0 };
+	struct sockaddr_in *v4 = (void *)&to;
+	struct ib_nic *nic;
+	struct gid own;
+
+	(void)state;
+	v4->sin_family = AF_INET;
+	v4->sin_addr.s_addr = htonl(INADDR_LOOPBACK + 8);
+	offer("device j; port layer=eth gid=3,127.9.0.1,v2,lo gid=5,127.0.0.1,v2,lo");
+	nic = ib_events_open(&probe.devices[0], why, sizeof(why));
+	assert_int_equal(ib_nic_choose_gid(nic, NULL, NULL, &own, why, sizeof(why)), 0);
+	assert_int_equal(own.index, 3);
+	assert_int_equal(ib_nic_choose_gid(nic, NULL, &to, &own, why, sizeof(why)), 0);
+	assert_int_equal(own.index, 5);
+	/* It is dialled by another interface. */
+	order("set j:1 gid=5,127.0.0.3,v2,lo");
+	assert_int_equal(ib_nic_refresh(nic), 0);
+	assert_int_equal(ib_nic_choose_gid(nic, NULL, &to, &own, why, sizeof(why)), 0);
+	assert_int_equal(own.index, 3);
 }
 
 static void *open_first(void *nic)
@@ -304,6 +330,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_a_port_that_is_down_can_be_opened),
 		cmocka_unit_test(test_refreshing_tells_what_became_of_the_port),
 		cmocka_unit_test(test_a_gid_is_chosen_for_a_peer),
+		cmocka_unit_test(test_a_gid_is_chosen_for_an_address),
 		cmocka_unit_test(test_threads_get_the_same_nic),
 		cmocka_unit_test(test_the_background_thread_goes_on_while_a_device_is_opened),
 	};

@@ -179,8 +179,8 @@ static int make(struct ib_qp *qp)
 	return ret ? ret : ib_qp_post_slots(qp);
 }
 
-static int choose_gid(struct ib_qp *qp, const struct anynet_wire_qp *peer, char *why,
-		      size_t why_bytes)
+static int choose_gid(struct ib_qp *qp, const struct anynet_wire_qp *peer,
+		      const struct sockaddr_storage *to, char *why, size_t why_bytes)
 {
 	struct gid theirs = { .type = IBV_GID_TYPE_IB };
 
@@ -192,12 +192,13 @@ static int choose_gid(struct ib_qp *qp, const struct anynet_wire_qp *peer, char 
 		memcpy(theirs.raw.raw, peer->gid, sizeof(peer->gid));
 	qp->port.attr = ib_nic_attr(qp->nic);
 	qp->port.losses = carrier_losses(qp->nic->dev);
-	return ib_nic_choose_gid(qp->nic, peer ? &theirs : NULL, &qp->port.gid, why, why_bytes);
+	return ib_nic_choose_gid(qp->nic, peer ? &theirs : NULL, to, &qp->port.gid, why, why_bytes);
 }
 
-/* Creates an end on this device, in INIT with all receives posted. `peer`: the other end, NULL = not known yet. */
-static struct ib_qp *create(const struct anynet_device *dev, bool is_send,
-			    const struct anynet_wire_qp *peer, char *why, size_t why_bytes)
+/* Creates an end on this device, in INIT with all receives posted. The other end is `peer` or, if NULL, of the host that
+ * is dialled at `to`. */
+static struct ib_qp *create(const struct anynet_device *dev, const struct anynet_wire_qp *peer,
+			    const struct sockaddr_storage *to, char *why, size_t why_bytes)
 {
 	struct ib_nic *nic = ib_events_open(dev, why, why_bytes);
 	struct ib_qp *qp;
@@ -211,10 +212,10 @@ static struct ib_qp *create(const struct anynet_device *dev, bool is_send,
 		return NULL;
 	}
 	qp->nic = nic;
-	qp->is_send = is_send;
-	qp->memory.slot_count = is_send ? IB_CONTROL_SLOTS : IB_SLOTS;
-	qp->memory.slot_bytes = is_send ? IB_CONTROL_BYTES : IB_SLOT_BYTES;
-	if (choose_gid(qp, peer, why, why_bytes)) {
+	qp->is_send = !peer;
+	qp->memory.slot_count = qp->is_send ? IB_CONTROL_SLOTS : IB_SLOTS;
+	qp->memory.slot_bytes = qp->is_send ? IB_CONTROL_BYTES : IB_SLOT_BYTES;
+	if (choose_gid(qp, peer, to, why, why_bytes)) {
 		ib_qp_free(qp);
 		return NULL;
 	}
@@ -254,10 +255,11 @@ void ib_qp_describe(const struct ib_qp *qp, struct anynet_wire_hello *hello)
 	memcpy(hello->qp.gid, qp->port.gid.raw.raw, sizeof(hello->qp.gid));
 }
 
-struct ib_qp *ib_qp_offer(const struct anynet_device *dev, int traffic_class,
-			  struct anynet_wire_hello *hello, char *why, size_t why_bytes)
+struct ib_qp *ib_qp_offer(const struct anynet_device *dev, const struct sockaddr_storage *to,
+			  int traffic_class, struct anynet_wire_hello *hello, char *why,
+			  size_t why_bytes)
 {
-	struct ib_qp *qp = create(dev, true, NULL, why, why_bytes);
+	struct ib_qp *qp = create(dev, NULL, to, why, why_bytes);
 	char no_cm[IB_CM_WHY_BYTES];
 
 	if (!qp)
@@ -402,7 +404,7 @@ struct ib_qp *ib_qp_accept(const struct anynet_device *dev, const struct anynet_
 
 	if (!may_accept(dev, hello, answer->reason, sizeof(answer->reason)))
 		return NULL;
-	qp = create(dev, false, &hello->qp, answer->reason, sizeof(answer->reason));
+	qp = create(dev, &hello->qp, NULL, answer->reason, sizeof(answer->reason));
 	if (!qp)
 		return NULL;
 	answer->reason[0] = '\0';

@@ -4,15 +4,18 @@
 #ifndef ANYNET_IB_SETUP_H
 #define ANYNET_IB_SETUP_H
 
+#include <sys/socket.h>
+
 #include <nccl_net/device.h>
 #include <nccl_net/wire.h>
 
 struct ib_qp;
 
-/* Connector: creates its end on this IB device and describes it in the hello. `traffic_class`: NCCL's for this comm,
- * -1 = none. hello->cm.wanted, in: the RDMA CM may be used; out: it is asked for. NULL: `why` has the reason. */
-struct ib_qp *ib_qp_offer(const struct anynet_device *dev, int traffic_class,
-			  struct anynet_wire_hello *hello, char *why, size_t why_bytes);
+/* Connector: creates its end on this IB device and describes it in the hello, which goes to address `to`. `traffic_class`:
+ * NCCL's for this comm, -1 = none. hello->cm.wanted, in: the RDMA CM may be used; out: it is asked for. NULL: `why` has the reason. */
+struct ib_qp *ib_qp_offer(const struct anynet_device *dev, const struct sockaddr_storage *to,
+			  int traffic_class, struct anynet_wire_hello *hello, char *why,
+			  size_t why_bytes);
 
 /* Describes this end in a hello or WELCOME. */
 void ib_qp_describe(const struct ib_qp *qp, struct anynet_wire_hello *hello);

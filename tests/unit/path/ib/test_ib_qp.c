@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include <arpa/inet.h>
 #include <cmocka.h>
 
 #include "fakes/stubs/stub_cm.h"
@@ -73,7 +74,7 @@ static struct ib_qp *offer(int traffic_class, struct anynet_wire_hello *hello)
 	char why[160] = "";
 
 	*hello = (struct anynet_wire_hello){ .type = ANYNET_HELLO };
-	qp = ib_qp_offer(&local_dev, traffic_class, hello, why, sizeof(why));
+	qp = ib_qp_offer(&local_dev, &local_dev.addr, traffic_class, hello, why, sizeof(why));
 	assert_non_null(qp);
 	return qp;
 }
@@ -172,6 +173,31 @@ static void test_over_ethernet_all_routes_are_global(void **state)
 	assert_int_equal(ib_qp_join(qp, &welcome), 0);
 	assert_int_equal(rtr.ah_attr.is_global, 1);
 	assert_int_equal(rtr.ah_attr.grh.traffic_class, 106);
+}
+
+static struct gid gid_at(int index, const char *addr)
+{
+	struct gid gid = { .index = index, .type = IBV_GID_TYPE_ROCE_V2 };
+
+	assert_int_equal(inet_pton(AF_INET6, addr, gid.raw.raw), 1);
+	return gid;
+}
+
+/* Of two networks at the port, that of the address which the hello goes to. */
+static void test_a_gid_is_offered_that_reaches_the_peer(void **state)
+{
+	struct anynet_wire_hello hello = { .type = ANYNET_HELLO };
+	struct sockaddr_storage to = local_dev.addr;
+	char why[160] = "";
+
+	(void)state;
+	nic->state.attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+	nic->state.gids.count = 2;
+	nic->state.gids.gids[0] = gid_at(4, "::ffff:127.9.0.1");
+	nic->state.gids.gids[1] = gid_at(6, "::ffff:127.0.0.1"); /* where it is dialled from */
+	qp = ib_qp_offer(&local_dev, &to, -1, &hello, why, sizeof(why));
+	assert_non_null(qp);
+	assert_memory_equal(hello.qp.gid, nic->state.gids.gids[1].raw.raw, sizeof(hello.qp.gid));
 }
 
 /* The proof reads the acceptor's slots. Nothing else is read, so the peer of a sender reads nothing. */
@@ -584,7 +610,7 @@ static void test_a_path_of_another_port_is_not_taken(void **state)
 	local_cfg.ib_cm = true;
 	hello.cm.wanted = 1;
 	welcome.cm.addr = (struct anynet_wire_addr){ .family = 4, .port = 9000 };
-	qp = ib_qp_offer(&local_dev, -1, &hello, why, sizeof(why));
+	qp = ib_qp_offer(&local_dev, &local_dev.addr, -1, &hello, why, sizeof(why));
 	assert_non_null(qp);
 	assert_int_equal(ib_qp_join(qp, &welcome), -EINPROGRESS);
 	nic->port = 2; /* the manager finds port 1 of this card */
@@ -604,7 +630,7 @@ static void test_an_answer_that_comes_with_the_repetition_counts(void **state)
 	hello.cm.wanted = 1;
 	welcome.cm.addr = (struct anynet_wire_addr){ .family = 4, .port = 9000 };
 	stub_cm_qpn = PEER_QPN;
-	qp = ib_qp_offer(&local_dev, -1, &hello, why, sizeof(why));
+	qp = ib_qp_offer(&local_dev, &local_dev.addr, -1, &hello, why, sizeof(why));
 	assert_non_null(qp);
 	assert_int_equal(ib_qp_join(qp, &welcome), -EINPROGRESS);
 	for (int i = 0; i < 2; i++) { /* address, route */
@@ -628,6 +654,7 @@ int main(void)
 		T(test_within_a_subnet_packets_need_no_global_route),
 		T(test_to_another_subnet_packets_go_to_its_router),
 		T(test_over_ethernet_all_routes_are_global),
+		T(test_a_gid_is_offered_that_reaches_the_peer),
 		T(test_only_the_acceptor_can_be_read),
 		T(test_ends_of_different_kinds_do_not_go_together),
 		T(test_an_end_that_cannot_be_is_refused),
