@@ -209,7 +209,7 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 	struct ib_qp *qp;
 
 	count = nic_stripe(listener->dev, set, ANYNET_HELLO_ADDRS);
-	ret = sockets_listen(set, count, addrs);
+	ret = sockets_listen(set, count, false, addrs);
 	if (ret)
 		return refuse(answer, ANYNET_STATUS_BUSY, ret, "cannot listen");
 	hello_fill(answer, listener->dev, addrs, count);

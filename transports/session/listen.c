@@ -28,7 +28,7 @@ void listen_hold(const struct anynet_device *const *set, int count, struct anyne
 {
 	pthread_mutex_lock(&engine.lock);
 	engine.holders++;
-	sockets_listen(set, count, addrs);
+	sockets_listen(set, count, false, addrs);
 	pthread_mutex_unlock(&engine.lock);
 }
 
@@ -156,7 +156,7 @@ int listen_start(const struct anynet_device *dev, const void *owner, void *handl
 	pthread_mutex_lock(&engine.lock);
 	/* The handle has room for few addresses. Those of the first member suffice to connect stream 0. */
 	count = nic_stripe(anynet_member(dev, 0), set, ANYNET_HANDLE_ADDRS);
-	ret = sockets_listen(set, count, addrs);
+	ret = sockets_listen(set, count, true, addrs);
 	if (!ret)
 		ret = endpoint_take(listener, &wire, addrs, count);
 	engine.listeners += !ret;

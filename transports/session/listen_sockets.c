@@ -12,12 +12,15 @@
 #include "base/net.h"
 #include "base/socket.h"
 
+struct listening_socket {
+	int fd;
+	uint16_t port;
+	bool told; /* one line has said that it cannot be opened */
+};
+
 static struct {
 	int epfd; /* sockets and handshakes; -1 = not open, `sockets` is not valid then */
-	struct {
-		int fd;
-		uint16_t port;
-	} sockets[ANYNET_DEVICES_MAX];
+	struct listening_socket sockets[ANYNET_DEVICES_MAX];
 	unsigned generation; /* counts the epoll sets opened */
 } listening = { .epfd = -1 };
 
@@ -39,7 +42,7 @@ static int open_epoll(void)
 	if (listening.epfd < 0)
 		return listening.epfd;
 	for (int i = 0; i < ANYNET_DEVICES_MAX; i++)
-		listening.sockets[i].fd = -1;
+		listening.sockets[i] = (struct listening_socket){ .fd = -1 };
 	listening.generation++;
 	return 0;
 }
@@ -49,7 +52,6 @@ static int open_socket(const struct anynet_device *dev)
 	const struct anynet_config *cfg = anynet_net.cfg;
 	struct epoll_event event = { .events = EPOLLIN,
 				     .data.u64 = LISTEN_EVENT_SOCKET(dev->index) };
-	char text[SOCKET_TEXT_BYTES];
 	int fd = -1, port, ret;
 
 	ret = open_epoll();
@@ -61,23 +63,45 @@ static int open_socket(const struct anynet_device *dev)
 	if (port >= 0 && epoll_ctl(listening.epfd, EPOLL_CTL_ADD, fd, &event))
 		port = -errno;
 	if (port < 0) {
-		if (cfg->port_max && listening.epfd >= 0)
-			anynet_warn("dev %s addr %s: cannot listen on any port of %d-%d: %s; widen "
-				    "ANYNET_PORT_RANGE",
-				    dev->name, socket_text(&dev->addr, text, sizeof(text)),
-				    cfg->port_min, cfg->port_max, error_text(-port));
-		else
-			anynet_warn("dev %s addr %s: cannot listen: %s", dev->name,
-				    socket_text(&dev->addr, text, sizeof(text)), error_text(-port));
 		fd_close(&fd);
 		return port;
 	}
-	listening.sockets[dev->index].fd = fd;
-	listening.sockets[dev->index].port = (uint16_t)port;
+	listening.sockets[dev->index] =
+		(struct listening_socket){ .fd = fd, .port = (uint16_t)port };
 	return 0;
 }
 
-int sockets_listen(const struct anynet_device *const *set, int count, struct anynet_wire_addr *addrs)
+/* NCCL gets the error. */
+static ANYNET_COLD void warn(const struct anynet_device *dev, int err)
+{
+	const struct anynet_config *cfg = anynet_net.cfg;
+	char text[SOCKET_TEXT_BYTES];
+
+	if (cfg->port_max && listening.epfd >= 0)
+		anynet_warn("dev %s addr %s: cannot listen on any port of %d-%d: %s; widen "
+			    "ANYNET_PORT_RANGE",
+			    dev->name, socket_text(&dev->addr, text, sizeof(text)), cfg->port_min,
+			    cfg->port_max, error_text(-err));
+	else
+		anynet_warn("dev %s addr %s: cannot listen: %s", dev->name,
+			    socket_text(&dev->addr, text, sizeof(text)), error_text(-err));
+}
+
+/* Once for each NIC: it is tried again for each connection. */
+static ANYNET_COLD void note(const struct anynet_device *dev, int err)
+{
+	char text[SOCKET_TEXT_BYTES];
+	bool told = listening.epfd >= 0 && listening.sockets[dev->index].told;
+
+	if (!told)
+		anynet_info("dev %s addr %s: cannot listen: %s; nothing connects to it", dev->name,
+			    socket_text(&dev->addr, text, sizeof(text)), error_text(-err));
+	if (listening.epfd >= 0)
+		listening.sockets[dev->index].told = true;
+}
+
+int sockets_listen(const struct anynet_device *const *set, int count, bool is_needed,
+		   struct anynet_wire_addr *addrs)
 {
 	int first = 0;
 
@@ -86,6 +110,10 @@ int sockets_listen(const struct anynet_device *const *set, int count, struct any
 
 		if (!i)
 			first = ret;
+		if (ret && !i && is_needed)
+			warn(set[i], ret);
+		else if (ret)
+			note(set[i], ret);
 		socket_to_wire(&set[i]->addr, ret ? 0 : listening.sockets[set[i]->index].port,
 			       (uint8_t)set[i]->index, &addrs[i]);
 	}

@@ -4,12 +4,16 @@
 #ifndef ANYNET_LISTEN_SOCKETS_H
 #define ANYNET_LISTEN_SOCKETS_H
 
+#include <stdbool.h>
+
 #include <nccl_net/device.h>
 #include <nccl_net/wire.h>
 
 /* Open a listening socket on each device of `set` that has none, and fill their addresses, in the order of `set`; port
- * 0: it failed. 0, or -errno if the first one failed. */
-int sockets_listen(const struct anynet_device *const *set, int count, struct anynet_wire_addr *addrs);
+ * 0: it failed. 0, or -errno if the first one failed, with a WARN if it `is_needed`. Other failures: one INFO line for
+ * each device. */
+int sockets_listen(const struct anynet_device *const *set, int count, bool is_needed,
+		   struct anynet_wire_addr *addrs);
 
 /* epoll data: for listening sockets their index, made odd; for handshakes a pointer, which is even. */
 #define LISTEN_EVENT_SOCKET(index) ((uint64_t)(index) << 1 | 1)

@@ -17,6 +17,8 @@
 
 #include <cmocka.h>
 
+#include <nccl_net/log.h>
+
 #include "support/capture.h"
 #include "support/check.h"
 #include "transports/base/socket.h"
@@ -380,6 +382,36 @@ static int open_crypto(void **state)
 	return hmac_open(hmac_library_names, why, sizeof(why));
 }
 
+/* The second NIC of a comm. It is tried again for each connection. */
+static void test_a_nic_that_cannot_listen_is_told_once(void **state)
+{
+	const struct anynet_device *set[] = { &local_dev, NULL };
+	struct anynet_device other = local_dev;
+	struct anynet_wire_addr addrs[2];
+	struct anynet_listener *none;
+	uint8_t unused[ANYNET_HANDLE_BYTES];
+
+	(void)state;
+	anynet_log_start(capture_logger, ANYNET_LOG_INFO);
+	set[1] = &other;
+	other.index = 1;
+	((struct sockaddr_in *)&other.addr)->sin_addr.s_addr =
+		htonl(0xc0000201); /* no host has it */
+	for (int i = 0; i < 3; i++) {
+		listen_hold(set, 2, addrs);
+		assert_int_not_equal(addrs[0].port, 0);
+		assert_int_equal(addrs[1].port, 0);
+		listen_drop();
+	}
+	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 0);
+	assert_int_equal(capture_count(CAPTURE_INFO, "cannot listen"), 1);
+	/* NCCL gets the error: a WARN each time. */
+	for (int i = 1; i < 3; i++) {
+		assert_int_equal(anynet_listen(&other, &other, unused, &none), -EADDRNOTAVAIL);
+		assert_int_equal(capture_count(CAPTURE_WARN, "cannot listen"), i);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -393,6 +425,7 @@ int main(void)
 		TEST_WITH(setup_secret, test_hellos_said_again_take_no_place_of_others),
 		TEST_WITH(setup_secret, test_hellos_of_closed_comms_take_no_place_of_others),
 		TEST(test_the_port_is_shut_when_nobody_listens),
+		TEST(test_a_nic_that_cannot_listen_is_told_once),
 	};
 
 	return cmocka_run_group_tests_name("handshake", tests, open_crypto, NULL);
