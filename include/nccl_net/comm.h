@@ -6,7 +6,9 @@
  * Results are 0 or -errno. -EAGAIN never leaves this layer: "not now" is 0 with a NULL output, as NCCL expects
  * (net-api.md §3.3, §3.5). Outputs are always written. Calls do not wait for the network, except as anynet_close says.
  * Ending a queue pair may poll for up to 30 ms, opening a verbs port or registering memory takes as long as the driver
- * takes, and reg, dereg, iflush and close may wait for another thread that works on the comm.
+ * takes, and reg, dereg, iflush and close may wait for another thread that works on the comm. dereg waits until nothing
+ * accesses the memory: 10 s for a NIC that does not answer a flush's READ. dereg and close wait for copies of GPU memory,
+ * 20 s if the GPU does not make them.
  *
  * Threads (net-api.md §3.1): isend, irecv, iflush and test of one comm come from one thread at a time. reg and dereg
  * of that comm may run concurrently with them. All other calls may come from any thread, concurrently for different
@@ -34,9 +36,9 @@ struct anynet_request;
 struct anynet_mr;
 
 /*
- * Called once per process, before any other function here. Keeps pointers to the settings and the device list, which
- * must stay valid and unchanged until the process exits. Reads the secret file, for which it waits up to 10 s. Opens
- * no socket and no device.
+ * Called once per process, before any other function here but anynet_net_set_nccl. Keeps pointers to the settings and
+ * the device list, which must stay valid and unchanged until the process exits. Reads the secret file, for which it
+ * waits up to 10 s. Opens no socket and no device.
  */
 void anynet_net_start(const struct anynet_config *cfg, const struct anynet_device *devices,
 		      int device_count);
@@ -89,7 +91,8 @@ struct anynet_dmabuf {
 
 /* Register memory. `type` is ANYNET_PTR_HOST or ANYNET_PTR_CUDA; other types return -EOPNOTSUPP. On success *mr is not
  * NULL and is valid for every comm of the same device. Every device accepts GPU memory, whatever its ptr_support says.
- * Memory that a NIC cannot register is not an error: the comm uses TCP from then on. */
+ * Memory that a NIC cannot register is not an error: the comm uses TCP from then on. Except GPU memory, once the NIC has
+ * registered some for this comm: -ENOMEM, and NCCL does without. */
 int anynet_reg_mr(struct anynet_comm *comm, void *addr, size_t bytes, int type,
 		  struct anynet_mr **mr);
 int anynet_reg_mr_dmabuf(struct anynet_comm *comm, void *addr, size_t bytes, int type,

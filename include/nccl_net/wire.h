@@ -149,10 +149,10 @@ struct anynet_wire_hello {
 	uint32_t transports;	 /* 1 << enum anynet_transport_kind for each transport that the sender offers */
 	uint32_t features;	 /* ANYNET_FEATURE_… */
 	uint32_t replay_bytes;	 /* HELLO: the sender's replay ring; the receiver acks before it is full */
-	uint32_t chunk_bytes;    /* HELLO: largest chunk with several streams */
-	uint32_t max_recvs;	 /* WELCOME: largest group that the receiver may post */
+	uint32_t chunk_bytes;    /* for information: largest chunk with several streams */
+	uint32_t max_recvs;	 /* for information: largest group that this side may post */
 	uint64_t comm_hash;	 /* NCCL's, 0 = not known */
-	uint32_t speed_mbps;	 /* of the device */
+	uint32_t speed_mbps;	 /* for information: of the device */
 	uint32_t part;	     /* WELCOME to RESUME: message offset up to which the next frame is in place */
 	uint64_t frames;     /* WELCOME to RESUME: frames of the stream consumed in all */
 	uint8_t nonce[ANYNET_NONCE_BYTES]; /* HELLO and CHALLENGE: random */
