@@ -183,9 +183,9 @@ void anynet_selector_run_as(const char *name, const struct anynet_config *cfg,
 		anynet_probe_verdict(probe, ANYNET_TRANSPORT_IB, "libibverbs", false, "not opened: %s",
 				     tcp);
 	else
-		anynet_ib_transport.probe(cfg, probe);
+		anynet_ib_probe(cfg, probe);
 	if (!probe->device_count) {
-		anynet_tcp_transport.probe(cfg, probe);
+		anynet_tcp_probe(cfg, probe);
 		log_candidates(probe);
 		if (ib)
 			warn_no_ib(ib, probe);

@@ -85,24 +85,10 @@ struct anynet_probe {
 	bool stands_by; /* the probe collects standby devices: every usable path, whatever NCCL would select */
 };
 
-/*
- * A transport's probe appends its usable devices and a verdict for every candidate to *probe. It never fails and logs
- * nothing. It is called once per process, under the core's init lock. The order of devices is the same in every process
- * of a host.
- */
-struct anynet_transport {
-	const char *name; /* "IB", "TCP" */
-	enum anynet_transport_kind kind;
-	void (*probe)(const struct anynet_config *cfg, struct anynet_probe *probe);
-
-	/* The standby devices of those that the probe has added. NCCL does not see them. They carry control
-	 * connections, and data when no other path is left. Their indices follow those of NCCL's NICs and are below
-	 * ANYNET_DEVICES_MAX. Constant after the probe; any thread. NULL = this transport has none. */
-	const struct anynet_device *const *(*standby)(int *count);
-};
-
-extern const struct anynet_transport anynet_ib_transport;
-extern const struct anynet_transport anynet_tcp_transport;
+/* A probe appends its usable devices and a verdict for every candidate to *probe. It never fails and logs nothing. It is
+ * called once per process, under the core's init lock. The order of devices is the same in every process of a host. */
+void anynet_ib_probe(const struct anynet_config *cfg, struct anynet_probe *probe);
+void anynet_tcp_probe(const struct anynet_config *cfg, struct anynet_probe *probe);
 
 /* Append a verdict; those beyond ANYNET_CANDIDATES_MAX are dropped. A candidate named like a variable (NCCL_…,
  * ANYNET_…) reports a setting that could not be applied, and the selector logs it as a WARN. If there are more usable

@@ -64,7 +64,7 @@ void probing_run(const char *script)
 
 	setenv("FAKE_VERBS", script, 1);
 	memset(&ib_probed, 0, sizeof(ib_probed));
-	anynet_ib_transport.probe(&ib_cfg, &ib_probed);
+	anynet_ib_probe(&ib_cfg, &ib_probed);
 	left = probing_counts();
 	assert_int_equal(left.contexts + left.lists + left.pds + left.mrs + left.cqs + left.qps, 0);
 }

@@ -319,7 +319,7 @@ static int open_library(struct ib_probe *probe)
 	return ret;
 }
 
-static void ib_probe(const struct anynet_config *cfg, struct anynet_probe *out)
+void anynet_ib_probe(const struct anynet_config *cfg, struct anynet_probe *out)
 {
 	struct ib_probe probe = { .cfg = cfg, .out = out };
 
@@ -338,10 +338,3 @@ static void ib_probe(const struct anynet_config *cfg, struct anynet_probe *out)
 	free(probe.found);
 	verbs_close(&probe.verbs);
 }
-
-const struct anynet_transport anynet_ib_transport = {
-	.name = "IB",
-	.kind = ANYNET_TRANSPORT_IB,
-	.probe = ib_probe,
-	.standby = ib_standby,
-};

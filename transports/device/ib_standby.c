@@ -53,7 +53,7 @@ int ib_standby_find(const struct anynet_config *cfg, struct anynet_probe *probe)
 	if (!tcp)
 		return -ENOMEM;
 	tcp->stands_by = true; /* do not prefer IPoIB: it fails together with InfiniBand */
-	anynet_tcp_transport.probe(cfg, tcp);
+	anynet_tcp_probe(cfg, tcp);
 	for (int i = 0; i < tcp->device_count && i < IB_STANDBY_MAX; i++) {
 		standby.devices[i] = tcp->devices[i];
 		standby.list[i] = &standby.devices[i];

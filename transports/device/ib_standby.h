@@ -13,8 +13,9 @@
 
 #define IB_STANDBY_MAX 8
 
-/* The standby devices, in the order of TCP's probe. Their indices follow those of NCCL's devices. *count is 0 if no IB
- * device was offered. Read-only after the probe; any thread. */
+/* The standby devices, in the order of TCP's probe. NCCL does not see them. They carry control connections, and data when
+ * no other path is left. Their indices follow those of NCCL's devices and are below ANYNET_DEVICES_MAX. *count is 0 if no
+ * IB device was offered. Read-only after the probe; any thread. */
 const struct anynet_device *const *ib_standby(int *count);
 
 /* --- for the probe, under the core's init lock --- */

@@ -108,7 +108,7 @@ void tcp_probe_table(const struct anynet_config *cfg, const struct netif_table *
 	free(verdicts);
 }
 
-static void tcp_probe(const struct anynet_config *cfg, struct anynet_probe *probe)
+void anynet_tcp_probe(const struct anynet_config *cfg, struct anynet_probe *probe)
 {
 	struct netif_table table;
 	int ret = netif_read(&table);
@@ -120,9 +120,3 @@ static void tcp_probe(const struct anynet_config *cfg, struct anynet_probe *prob
 	tcp_probe_table(cfg, &table, ANYNET_SYSFS, probe);
 	netif_free(&table);
 }
-
-const struct anynet_transport anynet_tcp_transport = {
-	.name = "TCP",
-	.kind = ANYNET_TRANSPORT_TCP,
-	.probe = tcp_probe,
-};

@@ -7,7 +7,7 @@
 
 #include "device/netif.h"
 
-/* As anynet_tcp_transport.probe, but for `table`. `sysfs` is where sysfs is mounted. */
+/* As anynet_tcp_probe, but for `table`. `sysfs` is where sysfs is mounted. */
 void tcp_probe_table(const struct anynet_config *cfg, const struct netif_table *table,
 		     const char *sysfs, struct anynet_probe *probe);
 

@@ -63,7 +63,7 @@ struct connect_op *connect_table_find(const struct anynet_wire_handle *handle)
 
 	pthread_mutex_lock(&table.lock);
 	if (slot < table.count && table.ops[slot] && table.ops[slot]->generation == generation &&
-	    token_equal(table.ops[slot]->handle.token, handle->token))
+	    constant_time_equal(table.ops[slot]->handle.token, handle->token, ANYNET_TOKEN_BYTES))
 		op = table.ops[slot];
 	if (op) {
 		op->busy = true;
@@ -118,7 +118,7 @@ bool connect_knows(uint64_t comm_id, const uint8_t token[ANYNET_TOKEN_BYTES])
 	pthread_mutex_lock(&table.lock);
 	for (uint32_t i = 0; table.used && i < table.count && !known; i++)
 		known = table.ops[i] && table.ops[i]->paths.comm_id == comm_id &&
-			token_equal(table.ops[i]->paths.token, token);
+			constant_time_equal(table.ops[i]->paths.token, token, ANYNET_TOKEN_BYTES);
 	pthread_mutex_unlock(&table.lock);
 	return known;
 }

@@ -102,7 +102,9 @@ static struct endpoint *find(uint32_t number, const uint8_t token[ANYNET_TOKEN_B
 	if (number >= (uint32_t)table.count)
 		return NULL;
 	endpoint = &table.entries[number];
-	return endpoint->used && token_equal(endpoint->token, token) ? endpoint : NULL;
+	return endpoint->used && constant_time_equal(endpoint->token, token, ANYNET_TOKEN_BYTES)
+		       ? endpoint
+		       : NULL;
 }
 
 void endpoint_drop_half_built(struct anynet_listener *listener)
@@ -294,7 +296,8 @@ static void match_send_comm(struct anynet_comm *comm, void *arg)
 	struct wanted *wanted = arg;
 
 	if (!comm->is_send || comm->session->paths.comm_id != wanted->hello->comm_id ||
-	    !token_equal(comm->session->paths.token, wanted->hello->token))
+	    !constant_time_equal(comm->session->paths.token, wanted->hello->token,
+				 ANYNET_TOKEN_BYTES))
 		return;
 	if (comm_error(comm) || comm->peer_closed)
 		return; /* it does not dial any more */

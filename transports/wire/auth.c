@@ -33,15 +33,6 @@ static int mac_of(const struct auth *auth, const struct anynet_wire_hello *messa
 }
 
 /* Compares in constant time. */
-static bool mac_equal(const uint8_t a[HMAC_BYTES], const uint8_t b[HMAC_BYTES])
-{
-	volatile uint8_t differ = 0;
-
-	for (int i = 0; i < HMAC_BYTES; i++)
-		differ |= a[i] ^ b[i];
-	return !differ;
-}
-
 int auth_prove(struct auth *auth, struct anynet_wire_hello *message)
 {
 	hello_make_printable(message); /* the receiver does so before it checks the proof */
@@ -55,7 +46,7 @@ int auth_check(struct auth *auth, const struct anynet_wire_hello *message)
 {
 	uint8_t mac[HMAC_BYTES];
 
-	if (mac_of(auth, message, mac) || !mac_equal(mac, message->proof))
+	if (mac_of(auth, message, mac) || !constant_time_equal(mac, message->proof, sizeof(mac)))
 		return -EACCES;
 	memcpy(auth->chain, mac, sizeof(auth->chain));
 	return 0;

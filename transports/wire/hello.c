@@ -252,12 +252,12 @@ void hello_warn_nccl(const struct anynet_peer *peer)
 		anynet_net.nccl_path);
 }
 
-bool token_equal(const uint8_t a[ANYNET_TOKEN_BYTES], const uint8_t b[ANYNET_TOKEN_BYTES])
+bool constant_time_equal(const void *a, const void *b, size_t bytes)
 {
 	volatile uint8_t differ = 0;
 
-	for (int i = 0; i < ANYNET_TOKEN_BYTES; i++)
-		differ |= a[i] ^ b[i];
+	for (size_t i = 0; i < bytes; i++)
+		differ |= ((const uint8_t *)a)[i] ^ ((const uint8_t *)b)[i];
 	return !differ;
 }
 

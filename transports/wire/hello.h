@@ -91,8 +91,8 @@ void hello_say_no_cm(const struct anynet_wire_hello *peer, const char *why);
 /* WARN, once per process, if the NCCL versions of the two processes are known and differ. */
 void hello_warn_nccl(const struct anynet_peer *peer);
 
-/* Compares in constant time. */
-bool token_equal(const uint8_t a[ANYNET_TOKEN_BYTES], const uint8_t b[ANYNET_TOKEN_BYTES]);
+/* Compares secrets. */
+bool constant_time_equal(const void *a, const void *b, size_t bytes);
 
 /* Where the NICs of one end are. */
 struct nic_addrs {

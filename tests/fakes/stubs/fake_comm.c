@@ -64,7 +64,7 @@ static int digit_of(const char *digits, size_t i)
 	return digits && digits[i] != '-' ? digits[i] - '0' : -1;
 }
 
-static void probe_tcp(const struct anynet_config *cfg, struct anynet_probe *probe)
+void anynet_tcp_probe(const struct anynet_config *cfg, struct anynet_probe *probe)
 {
 	(void)cfg;
 	atomic_fetch_add(&fake.probes, 1);
@@ -83,7 +83,7 @@ static void probe_tcp(const struct anynet_config *cfg, struct anynet_probe *prob
 }
 
 /* Properties that differ between devices: those of a fused one must come from the right members. */
-static void probe_ib(const struct anynet_config *cfg, struct anynet_probe *probe)
+void anynet_ib_probe(const struct anynet_config *cfg, struct anynet_probe *probe)
 {
 	size_t ports = fake.ports ? strlen(fake.ports) : 0;
 
@@ -108,9 +108,6 @@ static void probe_ib(const struct anynet_config *cfg, struct anynet_probe *probe
 		dev->plane_id = digit_of(fake.planes, i);
 	}
 }
-
-const struct anynet_transport anynet_tcp_transport = { "TCP", ANYNET_TRANSPORT_TCP, probe_tcp, NULL };
-const struct anynet_transport anynet_ib_transport = { "IB", ANYNET_TRANSPORT_IB, probe_ib, NULL };
 
 void anynet_probe_verdict(struct anynet_probe *probe, enum anynet_transport_kind transport,
 			  const char *name, bool usable, const char *fmt, ...)

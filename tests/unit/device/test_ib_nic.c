@@ -75,7 +75,7 @@ static void offer(const char *script)
 	cfg.transport = ANYNET_CHOOSE_IB;
 	setenv("FAKE_VERBS", script, 1);
 	memset(&probe, 0, sizeof(probe));
-	anynet_ib_transport.probe(&cfg, &probe);
+	anynet_ib_probe(&cfg, &probe);
 }
 
 static void test_a_nic_is_opened_once_under_its_name(void **state)

@@ -178,7 +178,7 @@ static void test_tcp_stands_by_beside_ib_only(void **state)
 
 	(void)state;
 	probing_run("device mlx5_0" IB_PORT "; device mlx5_1" ETH_PORT);
-	standby = anynet_ib_transport.standby(&count);
+	standby = ib_standby(&count);
 	assert_int_equal(count, 1);
 	assert_int_equal(standby[0]->transport, ANYNET_TRANSPORT_TCP);
 	assert_string_equal(standby[0]->name, "lo");

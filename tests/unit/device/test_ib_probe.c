@@ -52,7 +52,7 @@ static void test_a_missing_library_is_said_in_the_loaders_words(void **state)
 {
 	(void)state;
 	snprintf(ib_cfg.ibverbs_lib, sizeof(ib_cfg.ibverbs_lib), "/nowhere/libibverbs.so.9");
-	anynet_ib_transport.probe(&ib_cfg, &ib_probed);
+	anynet_ib_probe(&ib_cfg, &ib_probed);
 	assert_true(ib_probed.candidate_count >= 1);
 	expect_verdict(0, "libibverbs",
 		       "/nowhere/libibverbs.so.9: cannot open shared object file: No such file");
@@ -62,7 +62,7 @@ static void test_missing_functions_are_named_with_their_version(void **state)
 {
 	(void)state;
 	snprintf(ib_cfg.ibverbs_lib, sizeof(ib_cfg.ibverbs_lib), "%s", lacking_file);
-	anynet_ib_transport.probe(&ib_cfg, &ib_probed);
+	anynet_ib_probe(&ib_cfg, &ib_probed);
 	assert_true(ib_probed.candidate_count >= 1);
 	expect_verdict(0, "libibverbs", "lacks ibv_alloc_pd@IBVERBS_1.1, ibv_dealloc_pd@");
 }

@@ -239,7 +239,7 @@ static void test_pci_path_comes_from_sysfs(void **state)
 static void test_this_host_has_a_network(void **state)
 {
 	(void)state;
-	anynet_tcp_transport.probe(&cfg, &probe);
+	anynet_tcp_probe(&cfg, &probe);
 	assert_true(probe.device_count >= 1);
 	assert_true(probe.devices[0].speed_mbps > 0);
 	assert_true(probe.devices[0].addr.ss_family != AF_UNSPEC);

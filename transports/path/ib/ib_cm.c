@@ -265,7 +265,7 @@ static void take_request(struct ib_cm *end, const struct rdma_cm_event *event)
 {
 	const struct rdma_conn_param *peer = &event->param.conn;
 	bool expected = !end->gone && !end->id && peer->private_data_len >= sizeof(end->nonce) &&
-			token_equal(peer->private_data, end->nonce);
+			constant_time_equal(peer->private_data, end->nonce, sizeof(end->nonce));
 	int ret = expected ? answer(end, event->id) : -EACCES;
 
 	if (!ret) {
