@@ -1,52 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recovery: the sender's dials, the receiver's PROBEs, giving up; see recovery.h. resume.c answers RESUME and QP hellos. */
+/* Recovery: the sender's dials, the receiver's PROBEs; see recovery.h. resume.c answers RESUME and QP hellos. */
 #include "session/recovery.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <nccl_net/log.h>
 
-#include "base/libc_text.h"
-#include "base/socket.h"
+#include "session/give_up.h"
 #include "session/progress.h"
 #include "session/redial.h"
 
 #define PROBE_PAUSE_MS 1000
-#define GONE_MS        500 /* dials refused for so long: the peer's process is gone */
-#define GONE_REFUSALS  2
 #define EPOCH_STEP     16 /* added to an epoch that was STALE */
-
-static struct recovery *recovery_get(struct anynet_comm *comm)
-{
-	unsigned streams = comm->is_send ? comm->stream_count : 1;
-	struct recovery *recovery = comm->session->recovery;
-
-	if (recovery)
-		return recovery;
-	recovery = calloc(1, sizeof(*recovery) + streams * sizeof(recovery->redials[0]));
-	if (!recovery)
-		return NULL;
-	recovery->streams = streams;
-	for (unsigned i = 0; i < streams; i++) {
-		recovery->redials[i].dial.fd = -1;
-		recovery->redials[i].pair = PAIRS_NONE;
-	}
-	comm->session->recovery = recovery;
-	return recovery;
-}
-
-void recovery_free(struct anynet_comm *comm)
-{
-	struct recovery *recovery = comm->session->recovery;
-
-	for (unsigned i = 0; recovery && i < recovery->streams; i++)
-		dial_close(&recovery->redials[i].dial);
-	free(recovery);
-	comm->session->recovery = NULL;
-}
 
 void recovery_stream(struct anynet_comm *comm, struct anynet_stream *stream, bool elsewhere)
 {
@@ -103,57 +69,6 @@ void recovery_hurry(struct anynet_comm *comm)
 	}
 }
 
-/* May somebody listen there still? Not if the latest dial was refused; any other error, also one of this host, says
- * nothing about the peer's process. */
-static bool may_listen(const struct anynet_comm *comm, struct anynet_wire_pair pair)
-{
-	const struct recovery *recovery = comm->session->recovery;
-
-	for (unsigned i = 0; i < recovery->attempt_count; i++)
-		if (pairs_equal(recovery->attempts[i].pair, pair))
-			return recovery->attempts[i].err != -ECONNREFUSED;
-	return pairs_can_dial(&comm->session->paths, pair); /* not dialled yet */
-}
-
-/* Is the peer's process gone? Dials must have been refused for GONE_MS, and among them each stream's own pair. Other
- * pairs alone may be refused by a firewall, or lead to another host. */
-static bool peer_is_gone(const struct anynet_comm *comm, uint64_t now)
-{
-	const struct recovery *recovery = comm->session->recovery;
-
-	if (!recovery->refused_ms || recovery->refusals < GONE_REFUSALS || now - recovery->refused_ms < GONE_MS)
-		return false;
-	for (unsigned i = 0; i < comm->stream_count; i++)
-		if (comm->streams[i] && may_listen(comm, comm->streams[i]->home))
-			return false;
-	return true;
-}
-
-/* --- giving up ---
- * Because the peer's process is gone (refused, or GONE), no connection could be made, connections move nothing
- * (progress.c), or an answer ends the comm. comm_fail (comm.c) logs it. */
-
-static void describe_attempts(const struct anynet_comm *comm, char *text, size_t bytes)
-{
-	const struct recovery *recovery = comm->session->recovery;
-	size_t used = 0;
-
-	text[0] = '\0';
-	for (unsigned i = 0; i < recovery->attempt_count && used < bytes; i++) {
-		char from[SOCKET_TEXT_BYTES], to[SOCKET_TEXT_BYTES];
-		struct dial dial = DIAL_INIT;
-		int n;
-
-		if (!dial_pair(&dial, &comm->session->paths, recovery->attempts[i].pair))
-			continue;
-		n = snprintf(text + used, bytes - used, "%s%s -> %s (%s)", used ? ", " : "; tried ",
-			     socket_text(&dial.from, from, sizeof(from)),
-			     socket_text(&dial.to, to, sizeof(to)),
-			     socket_error(recovery->attempts[i].err));
-		used += n > 0 ? (size_t)n : 0;
-	}
-}
-
 /* A process answers, and refuses: the secrets or the wire versions differ. A peer that was connected has changed its mind, or
  * another process has its address now. */
 static void note_why_refused(struct anynet_comm *comm, const struct anynet_wire_hello *answer)
@@ -170,93 +85,6 @@ static void note_why_refused(struct anynet_comm *comm, const struct anynet_wire_
 		anynet_info("%s peer %s pid %u dev %s: cannot reconnect%s; trying again",
 			    comm->is_send ? "send to" : "receive from", comm->peer.host,
 			    comm->peer.pid, comm->dev->name, recovery->refusal);
-}
-
-static uint64_t progress_of(const struct anynet_comm *comm)
-{
-	return comm->is_send ? send_progress(comm) : recv_progress(comm);
-}
-
-/* Receives the peer's last frames, which may be unread in connections that stand. False: do not give up, because they
- * brought progress or an error, or wait for receives that NCCL has not posted yet. */
-static bool read_last_words(struct anynet_comm *comm)
-{
-	uint64_t progress = progress_of(comm);
-	bool parked = false;
-
-	for (unsigned i = 0; i < comm->stream_count; i++) {
-		struct anynet_stream *stream = comm->streams[i];
-
-		if (!stream_stands(stream))
-			continue;
-		if (!stream->parked)
-			stream->ops->receive(stream); /* the next turn gets an error again */
-		parked |= stream->parked;
-	}
-	return !comm->noted && !comm_error(comm) && progress_of(comm) == progress && (!parked || comm_pending(comm));
-}
-
-static void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t now)
-{
-	char attempts[400], asked[160] = "", lost[SECONDS_TEXT_BYTES], stalled[SECONDS_TEXT_BYTES];
-	const struct recovery *recovery = comm->session->recovery;
-	uint64_t stalled_ms = comm->session->watch.since_ms ? now - comm->session->watch.since_ms : 0;
-
-	if (!read_last_words(comm))
-		return;
-	describe_attempts(comm, attempts, sizeof(attempts));
-	if (!comm_pending(comm)) {
-		anynet_info("%s peer %s pid %u dev %s: lost while idle: %s%s%s; NCCL gets an error if it uses it again",
-			    comm->is_send ? "send to" : "receive from", comm->peer.host,
-			    comm->peer.pid, comm->dev->name, why, recovery->refusal, attempts);
-		recorder_note(comm, NULL, ANYNET_EVENT_LOST, err, 0, why);
-		comm->peer_closed = comm->session->peer_lost = true;
-		recovery_free(comm);
-		comm_close_streams(comm);
-		return;
-	}
-	(comm->is_send ? send_describe : recv_describe)(comm, asked, sizeof(asked));
-	comm_fail(comm, NULL, err, "%s%s%s; without a connection for %s s; pending: %s, for %s s",
-		  why, recovery->refusal, attempts,
-		  seconds_text(recovery->since_ms ? now - recovery->since_ms : 0, 1, lost), asked,
-		  seconds_text(stalled_ms, 1, stalled));
-	recovery_free(comm);
-	comm_close_streams(comm);
-}
-
-/* READY may not have arrived. Until it has, accept does not return, and NCCL may post nothing. */
-static bool is_half_built(const struct anynet_comm *comm)
-{
-	return comm->is_send ? !send_comm_ready(comm) : !recv_comm_ready(comm);
-}
-
-/* A half-built comm without requests does not time out: connect has returned and accept waits, so neither side would
- * learn of its end. It ends only if the peer is known to be gone. */
-static bool ends_unnoticed(const struct anynet_comm *comm)
-{
-	return is_half_built(comm) && !comm_pending(comm);
-}
-
-static bool has_run_out(const struct anynet_comm *comm, uint64_t now)
-{
-	return now - comm->session->recovery->since_ms >=
-		       (uint64_t)anynet_net.cfg->recovery_timeout_ms &&
-	       !ends_unnoticed(comm);
-}
-
-/* Gives up if connections are established and nothing gets through them. */
-static void give_up_if_stuck(struct anynet_comm *comm, uint64_t now)
-{
-	for (unsigned i = 0; i < comm->stream_count && !ends_unnoticed(comm); i++) {
-		struct anynet_stream *stream = comm->streams[i];
-		char why[300];
-
-		if (!stream || !progress_is_over(stream, now))
-			continue;
-		progress_describe(stream, why, sizeof(why));
-		give_up(comm, stream->breaks.err == -EBADMSG ? -EBADMSG : -ETIMEDOUT, why, now);
-		return;
-	}
 }
 
 /* --- the sender: dial --- */
@@ -319,7 +147,7 @@ static void peer_has_ended(struct anynet_comm *comm, struct anynet_stream *strea
 	snprintf(why, sizeof(why), "the peer has ended this connection: %.100s",
 		 redial->dial.hello->reason[0] ? redial->dial.hello->reason : "see its log");
 	redial_next(redial, now);
-	read_last_words(comm);
+	give_up_read_last(comm);
 	if (comm->noted || comm_error(comm))
 		return; /* a fault may name the stream: it is settled first, at the end of this turn */
 	redial->aim = REDIAL_NOTHING;
@@ -437,7 +265,7 @@ static bool is_over(const struct anynet_comm *comm)
  * RESUME by which the sender learns what has come. */
 static bool waits(const struct anynet_comm *comm)
 {
-	return comm->is_send || comm_pending(comm) || is_half_built(comm) || comm_is_closed(comm) ||
+	return comm->is_send || comm_pending(comm) || comm_is_half_built(comm) || comm_is_closed(comm) ||
 	       !comm->session->recovery->told;
 }
 
@@ -457,22 +285,7 @@ void recovery_step(struct anynet_comm *comm, uint64_t now)
 		step_redial(comm, &recovery->redials[i], i, now);
 	if (!comm->is_send)
 		step_probe(comm, now);
-	if (!comm->session->recovery)
-		return;
-	give_up_if_stuck(comm, now);
-	if (!comm->session->recovery)
-		return;
-	if (recovery->since_ms && !comm->session->unread) {
-		if (peer_is_gone(comm, now))
-			give_up(comm, -ECONNRESET,
-				"the peer process is gone; look at its log first", now);
-		else if (has_run_out(comm, now))
-			give_up(comm, -ETIMEDOUT,
-				"the connection broke and did not come back within "
-				"ANYNET_RECOVERY_TIMEOUT",
-				now);
-	}
-	if (!comm->session->recovery)
+	if (!comm->session->recovery || give_up_if_lost(comm, now))
 		return;
 	if (is_over(comm))
 		recovery_free(comm);

@@ -3,8 +3,10 @@
 #include "session/redial.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "session/progress.h"
+#include "session/recovery.h"
 
 /* Limits for the connection to be established, then for the WELCOME. A limit is the minimum plus LIMIT_RTTS round trips
  * in the first round over all pairs, and the minimum doubles with each round: a dead path costs little time, and a slow
@@ -15,6 +17,35 @@
 #define ANSWER_MAX_MS  5000
 #define LIMIT_RTTS     4
 #define ROUNDS_MAX     5 /* max doublings */
+
+struct recovery *recovery_get(struct anynet_comm *comm)
+{
+	unsigned streams = comm->is_send ? comm->stream_count : 1;
+	struct recovery *recovery = comm->session->recovery;
+
+	if (recovery)
+		return recovery;
+	recovery = calloc(1, sizeof(*recovery) + streams * sizeof(recovery->redials[0]));
+	if (!recovery)
+		return NULL;
+	recovery->streams = streams;
+	for (unsigned i = 0; i < streams; i++) {
+		recovery->redials[i].dial.fd = -1;
+		recovery->redials[i].pair = PAIRS_NONE;
+	}
+	comm->session->recovery = recovery;
+	return recovery;
+}
+
+void recovery_free(struct anynet_comm *comm)
+{
+	struct recovery *recovery = comm->session->recovery;
+
+	for (unsigned i = 0; recovery && i < recovery->streams; i++)
+		dial_close(&recovery->redials[i].dial);
+	free(recovery);
+	comm->session->recovery = NULL;
+}
 
 static void note(struct recovery *recovery, struct anynet_wire_pair pair, int err)
 {

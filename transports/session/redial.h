@@ -48,6 +48,9 @@ struct recovery {
 	struct redial redials[];
 };
 
+/* The comm's recovery, which begins if there is none; NULL = no memory. recovery_free ends it. */
+struct recovery *recovery_get(struct anynet_comm *comm);
+
 /* Does the stream need a new connection, and not just a better one? */
 static inline bool redial_is_urgent(const struct redial *redial)
 {

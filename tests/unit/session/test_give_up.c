@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A broken stream: how often it is dialled, the meaning of the answers, and when the comm fails (recovery.c). The clock
+ * A broken stream: how often it is dialled, what answers mean (recovery.c), and when the comm fails (give_up.c). The clock
  * is the test's, and so is connect(): there is no peer, no packet gets through, or the test answers.
  */
 #include <errno.h>

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Giving up a comm that cannot be recovered; see give_up.h. comm_fail (comm.c) logs it. */
+#include "session/give_up.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include <nccl_net/log.h>
+
+#include "base/libc_text.h"
+#include "base/socket.h"
+#include "session/progress.h"
+#include "session/recovery.h"
+#include "session/redial.h"
+
+#define GONE_MS       500 /* dials refused for so long: the peer's process is gone */
+#define GONE_REFUSALS 2
+
+static void describe_attempts(const struct anynet_comm *comm, char *text, size_t bytes)
+{
+	const struct recovery *recovery = comm->session->recovery;
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (unsigned i = 0; i < recovery->attempt_count && used < bytes; i++) {
+		char from[SOCKET_TEXT_BYTES], to[SOCKET_TEXT_BYTES];
+		struct dial dial = DIAL_INIT;
+		int n;
+
+		if (!dial_pair(&dial, &comm->session->paths, recovery->attempts[i].pair))
+			continue;
+		n = snprintf(text + used, bytes - used, "%s%s -> %s (%s)", used ? ", " : "; tried ",
+			     socket_text(&dial.from, from, sizeof(from)),
+			     socket_text(&dial.to, to, sizeof(to)),
+			     socket_error(recovery->attempts[i].err));
+		used += n > 0 ? (size_t)n : 0;
+	}
+}
+
+static uint64_t progress_of(const struct anynet_comm *comm)
+{
+	return comm->is_send ? send_progress(comm) : recv_progress(comm);
+}
+
+bool give_up_read_last(struct anynet_comm *comm)
+{
+	uint64_t progress = progress_of(comm);
+	bool parked = false;
+
+	for (unsigned i = 0; i < comm->stream_count; i++) {
+		struct anynet_stream *stream = comm->streams[i];
+
+		if (!stream_stands(stream))
+			continue;
+		if (!stream->parked)
+			stream->ops->receive(stream); /* the next turn gets an error again */
+		parked |= stream->parked;
+	}
+	return !comm->noted && !comm_error(comm) && progress_of(comm) == progress && (!parked || comm_pending(comm));
+}
+
+/* Nothing is asked of the comm: that its peer is lost is no error until NCCL uses it again. */
+static void end_idle(struct anynet_comm *comm, int err, const char *why, const char *attempts)
+{
+	anynet_info("%s peer %s pid %u dev %s: lost while idle: %s%s%s; NCCL gets an error if it uses it again",
+		    comm->is_send ? "send to" : "receive from", comm->peer.host, comm->peer.pid,
+		    comm->dev->name, why, comm->session->recovery->refusal, attempts);
+	recorder_note(comm, NULL, ANYNET_EVENT_LOST, err, 0, why);
+	comm->peer_closed = comm->session->peer_lost = true;
+}
+
+static uint64_t since(uint64_t begin_ms, uint64_t now)
+{
+	return begin_ms ? now - begin_ms : 0;
+}
+
+static void fail(struct anynet_comm *comm, int err, const char *why, const char *attempts, uint64_t now)
+{
+	const struct recovery *recovery = comm->session->recovery;
+	char asked[160] = "", lost[SECONDS_TEXT_BYTES], stalled[SECONDS_TEXT_BYTES];
+
+	(comm->is_send ? send_describe : recv_describe)(comm, asked, sizeof(asked));
+	comm_fail(comm, NULL, err, "%s%s%s; without a connection for %s s; pending: %s, for %s s", why,
+		  recovery->refusal, attempts, seconds_text(since(recovery->since_ms, now), 1, lost), asked,
+		  seconds_text(since(comm->session->watch.since_ms, now), 1, stalled));
+}
+
+void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t now)
+{
+	char attempts[400];
+
+	if (!give_up_read_last(comm))
+		return;
+	describe_attempts(comm, attempts, sizeof(attempts));
+	if (comm_pending(comm))
+		fail(comm, err, why, attempts, now);
+	else
+		end_idle(comm, err, why, attempts);
+	recovery_free(comm);
+	comm_close_streams(comm);
+}
+
+/* May somebody listen there still? Not if the latest dial was refused; any other error, also one of this host, says
+ * nothing about the peer's process. */
+static bool may_listen(const struct anynet_comm *comm, struct anynet_wire_pair pair)
+{
+	const struct recovery *recovery = comm->session->recovery;
+
+	for (unsigned i = 0; i < recovery->attempt_count; i++)
+		if (pairs_equal(recovery->attempts[i].pair, pair))
+			return recovery->attempts[i].err != -ECONNREFUSED;
+	return pairs_can_dial(&comm->session->paths, pair); /* not dialled yet */
+}
+
+/* Is the peer's process gone? Dials must have been refused for GONE_MS, and among them each stream's own pair. Other
+ * pairs alone may be refused by a firewall, or lead to another host. */
+static bool peer_is_gone(const struct anynet_comm *comm, uint64_t now)
+{
+	const struct recovery *recovery = comm->session->recovery;
+
+	if (!recovery->refused_ms || recovery->refusals < GONE_REFUSALS || now - recovery->refused_ms < GONE_MS)
+		return false;
+	for (unsigned i = 0; i < comm->stream_count; i++)
+		if (comm->streams[i] && may_listen(comm, comm->streams[i]->home))
+			return false;
+	return true;
+}
+
+/* A half-built comm without requests does not time out: connect has returned and accept waits, so neither side would
+ * learn of its end. It ends only if the peer is known to be gone. */
+static bool ends_unnoticed(const struct anynet_comm *comm)
+{
+	return comm_is_half_built(comm) && !comm_pending(comm);
+}
+
+static bool has_run_out(const struct anynet_comm *comm, uint64_t now)
+{
+	return now - comm->session->recovery->since_ms >=
+		       (uint64_t)anynet_net.cfg->recovery_timeout_ms &&
+	       !ends_unnoticed(comm);
+}
+
+/* Gives up if connections are established and nothing gets through them. */
+static void give_up_if_stuck(struct anynet_comm *comm, uint64_t now)
+{
+	for (unsigned i = 0; i < comm->stream_count && !ends_unnoticed(comm); i++) {
+		struct anynet_stream *stream = comm->streams[i];
+		char why[300];
+
+		if (!stream || !progress_is_over(stream, now))
+			continue;
+		progress_describe(stream, why, sizeof(why));
+		give_up(comm, stream->breaks.err == -EBADMSG ? -EBADMSG : -ETIMEDOUT, why, now);
+		return;
+	}
+}
+
+bool give_up_if_lost(struct anynet_comm *comm, uint64_t now)
+{
+	give_up_if_stuck(comm, now);
+	if (!comm->session->recovery)
+		return true;
+	if (!comm->session->recovery->since_ms || comm->session->unread)
+		return false;
+	if (peer_is_gone(comm, now))
+		give_up(comm, -ECONNRESET, "the peer process is gone; look at its log first", now);
+	else if (has_run_out(comm, now))
+		give_up(comm, -ETIMEDOUT,
+			"the connection broke and did not come back within "
+			"ANYNET_RECOVERY_TIMEOUT",
+			now);
+	return !comm->session->recovery;
+}
