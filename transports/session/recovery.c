@@ -71,16 +71,16 @@ void recovery_hurry(struct anynet_comm *comm)
 
 /* A process answers, and refuses: the secrets or the wire versions differ. A peer that was connected has changed its mind, or
  * another process has its address now. */
-static void note_why_refused(struct anynet_comm *comm, const struct anynet_wire_hello *answer)
+static void note_why_refused(struct anynet_comm *comm, const struct anynet_wire_hello *hello)
 {
 	struct recovery *recovery = comm->session->recovery;
 	bool first = !*recovery->refusal;
-	const char *why = answer->reason;
+	const char *why = hello->reason;
 
-	if (answer->status == ANYNET_STATUS_VERSION)
+	if (hello->status == ANYNET_STATUS_VERSION)
 		why = "it speaks other wire versions: install the same anynet on every host";
 	snprintf(recovery->refusal, sizeof(recovery->refusal), "; a process on %s refuses: %s",
-		 *answer->host ? answer->host : "?", *why ? why : "see its log");
+		 *hello->host ? hello->host : "?", *why ? why : "see its log");
 	if (first)
 		anynet_info("%s peer %s pid %u dev %s: cannot reconnect%s; trying again",
 			    comm->is_send ? "send to" : "receive from", comm->peer.host,
@@ -89,6 +89,15 @@ static void note_why_refused(struct anynet_comm *comm, const struct anynet_wire_
 
 /* --- the sender: dial --- */
 
+/* The peer has answered the dial of a stream: redial->dial.hello. */
+struct answer {
+	struct anynet_comm *comm;
+	struct anynet_stream *stream;
+	struct redial *redial;
+	uint64_t now;
+};
+
+/* RESUME: the stream continues over the new connection. */
 static void came_back(struct anynet_comm *comm, struct anynet_stream *stream, struct redial *redial)
 {
 	const struct anynet_wire_hello *welcome = redial->dial.hello;
@@ -137,52 +146,64 @@ static void qp_answered(struct anynet_stream *stream, struct redial *redial, uin
 	redial->next_ms = now;
 }
 
+static void accepted(const struct answer *answer)
+{
+	if (answer->redial->dial.kind == ANYNET_KIND_QP)
+		qp_answered(answer->stream, answer->redial, answer->now);
+	else
+		came_back(answer->comm, answer->stream, answer->redial);
+}
+
 /* The receiver has closed or failed the comm. Its last frames may still arrive on other streams, so only this stream
  * ends, and the comm with its last one. */
-static void peer_has_ended(struct anynet_comm *comm, struct anynet_stream *stream,
-			   struct redial *redial, uint64_t now)
+static void peer_has_ended(const struct answer *answer)
 {
+	const char *reason = answer->redial->dial.hello->reason;
+	struct anynet_comm *comm = answer->comm;
 	char why[160];
 
 	snprintf(why, sizeof(why), "the peer has ended this connection: %.100s",
-		 redial->dial.hello->reason[0] ? redial->dial.hello->reason : "see its log");
-	redial_next(redial, now);
+		 reason[0] ? reason : "see its log");
+	redial_next(answer->redial, answer->now);
 	give_up_read_last(comm);
 	if (comm->noted || comm_error(comm))
 		return; /* a fault may name the stream: it is settled first, at the end of this turn */
-	redial->aim = REDIAL_NOTHING;
-	comm_end_stream(comm, stream);
+	answer->redial->aim = REDIAL_NOTHING;
+	comm_end_stream(comm, answer->stream);
 	if (!comm_has_streams(comm))
-		give_up(comm, -ECONNRESET, why, now);
+		give_up(comm, -ECONNRESET, why, answer->now);
+}
+
+/* These two answers do not depend on the pair: the round is over, and a pause follows. */
+static void epoch_was_old(const struct answer *answer)
+{
+	answer->redial->epoch += EPOCH_STEP;
+	answer->redial->pairs = 1;
+	redial_next(answer->redial, answer->now);
+}
+
+static void refused(const struct answer *answer)
+{
+	note_why_refused(answer->comm, answer->redial->dial.hello);
+	answer->redial->pairs = 1;
+	redial_failed(answer->comm, answer->redial, -EACCES, answer->now);
 }
 
 static void step_stream(struct anynet_comm *comm, struct anynet_stream *stream,
 			struct redial *redial, uint64_t now)
 {
+	static void (*const answers[ANYNET_STATUS_COUNT])(const struct answer *) = {
+		[ANYNET_STATUS_OK] = accepted,       [ANYNET_STATUS_VERSION] = refused,
+		[ANYNET_STATUS_TRANSPORT] = refused, [ANYNET_STATUS_STALE] = epoch_was_old,
+		[ANYNET_STATUS_BUSY] = refused,      [ANYNET_STATUS_AUTH] = refused,
+		[ANYNET_STATUS_GONE] = peer_has_ended,
+	};
+	struct answer answer = { comm, stream, redial, now };
+
 	if ((int32_t)(redial->epoch - stream->epoch) < 0) /* modulo 2^32 */
 		redial->epoch = stream->epoch;
-	if (redial_step(comm, stream, redial, now))
-		return;
-	switch (redial->dial.hello->status) {
-	case ANYNET_STATUS_OK:
-		if (redial->dial.kind == ANYNET_KIND_QP)
-			qp_answered(stream, redial, now);
-		else
-			came_back(comm, stream, redial);
-		break;
-	case ANYNET_STATUS_GONE:
-		peer_has_ended(comm, stream, redial, now);
-		break;
-	case ANYNET_STATUS_STALE:
-		redial->epoch += EPOCH_STEP;
-		redial->pairs = 1;
-		redial_next(redial, now);
-		break;
-	default:
-		note_why_refused(comm, redial->dial.hello);
-		redial->pairs = 1;
-		redial_failed(comm, redial, -EACCES, now);
-	}
+	if (!redial_step(comm, stream, redial, now))
+		answers[redial->dial.hello->status](&answer);
 }
 
 static void step_redial(struct anynet_comm *comm, struct redial *redial, unsigned index, uint64_t now)
