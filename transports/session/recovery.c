@@ -31,10 +31,8 @@ void recovery_stream(struct anynet_comm *comm, struct anynet_stream *stream, boo
 	if (stream_stands(stream) || redial->dial.state <= DIAL_HELLO ||
 	    redial->dial.kind == ANYNET_KIND_QP)
 		dial_close(&redial->dial);
-	redial->aim = elsewhere || stream->progress.vain > 1 ? REDIAL_ELSEWHERE : REDIAL_AGAIN;
-	redial->tries = 0;
-	redial->next_ms = os_now_ms() + progress_pause_ms(stream);
-	redial->pause_ms = REDIAL_MIN_MS;
+	redial_begin(redial, elsewhere || stream->progress.vain > 1 ? REDIAL_ELSEWHERE : REDIAL_AGAIN,
+		     os_now_ms() + progress_pause_ms(stream));
 }
 
 void recovery_cancel(struct anynet_comm *comm, struct anynet_stream *stream)
@@ -44,10 +42,8 @@ void recovery_cancel(struct anynet_comm *comm, struct anynet_stream *stream)
 	if (!comm->session->recovery || !comm->is_send || !stream_stands(stream))
 		return;
 	redial = &comm->session->recovery->redials[stream->index];
-	if (redial_is_urgent(redial) && !redial->said) {
-		dial_close(&redial->dial);
-		redial->aim = REDIAL_NOTHING;
-	}
+	if (redial_is_urgent(redial) && !redial->said)
+		redial_end(redial);
 }
 
 bool recovery_announced(const struct anynet_comm *comm, const struct anynet_stream *stream)
@@ -60,13 +56,8 @@ void recovery_hurry(struct anynet_comm *comm)
 {
 	struct recovery *recovery = comm->session->recovery;
 
-	for (unsigned i = 0; recovery && i < recovery->streams; i++) {
-		recovery->redials[i].next_ms = 0;
-		recovery->redials[i].pause_ms =
-			recovery->redials[i].aim == REDIAL_HOME ? HOME_MIN_MS : REDIAL_MIN_MS;
-		if (recovery->redials[i].dial.state == DIAL_HELLO)
-			dial_close(&recovery->redials[i].dial);
-	}
+	for (unsigned i = 0; recovery && i < recovery->streams; i++)
+		redial_hurry(&recovery->redials[i]);
 }
 
 /* A process answers, and refuses: the secrets or the wire versions differ. A peer that was connected has changed its mind, or
@@ -122,11 +113,9 @@ static void came_back(struct anynet_comm *comm, struct anynet_stream *stream, st
 	dial_close(&redial->dial);
 	if (comm->streams[index] != stream)
 		return; /* the peer's position was impossible: the comm has failed, and its streams are gone */
-	redial->pause_ms = HOME_MIN_MS;
-	redial->next_ms = os_now_ms() + progress_home_pause_ms(stream);
-	redial->aim = pairs_away(comm, stream) ? REDIAL_HOME : REDIAL_NOTHING;
+	redial_begin(redial, pairs_away(comm, stream) ? REDIAL_HOME : REDIAL_NOTHING,
+		     os_now_ms() + progress_home_pause_ms(stream));
 	redial->said = false;
-	redial->tries = 0;
 }
 
 /* A QP hello is answered. If the queue pair is proven, a RESUME on a new connection makes the stream use it. */
@@ -168,7 +157,7 @@ static void peer_has_ended(const struct answer *answer)
 	give_up_read_last(comm);
 	if (comm->noted || comm_error(comm))
 		return; /* a fault may name the stream: it is settled first, at the end of this turn */
-	answer->redial->aim = REDIAL_NOTHING;
+	redial_end(answer->redial);
 	comm_end_stream(comm, answer->stream);
 	if (!comm_has_streams(comm))
 		give_up(comm, -ECONNRESET, why, answer->now);
@@ -210,12 +199,10 @@ static void step_redial(struct anynet_comm *comm, struct redial *redial, unsigne
 {
 	if (!redial->aim)
 		return;
-	if (comm->streams[index]) {
+	if (comm->streams[index])
 		step_stream(comm, comm->streams[index], redial, now);
-		return;
-	}
-	dial_close(&redial->dial); /* the peer has said BYE meanwhile */
-	redial->aim = REDIAL_NOTHING;
+	else
+		redial_end(redial); /* the peer has said BYE meanwhile */
 }
 
 /* --- the receiver: ask --- */
@@ -225,14 +212,11 @@ static void step_probe(struct anynet_comm *comm, uint64_t now)
 	struct redial *probe = &comm->session->recovery->redials[0];
 
 	if (!comm->session->recovery->since_ms) {
-		dial_close(&probe->dial);
-		probe->aim = REDIAL_NOTHING;
+		redial_end(probe);
 		return;
 	}
-	if (!probe->aim) {
-		probe->aim = REDIAL_AGAIN;
-		probe->pause_ms = REDIAL_MIN_MS;
-	}
+	if (!probe->aim)
+		redial_begin(probe, REDIAL_AGAIN, probe->next_ms);
 	if (redial_step(comm, NULL, probe, now))
 		return;
 	if (probe->dial.hello->status == ANYNET_STATUS_GONE && !comm->session->unread) {

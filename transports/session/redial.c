@@ -68,6 +68,38 @@ static void note_refusal(struct recovery *recovery, uint64_t now)
 		recovery->refused_ms = now;
 }
 
+static uint64_t pause_min(const struct redial *redial)
+{
+	return redial->aim == REDIAL_HOME ? HOME_MIN_MS : REDIAL_MIN_MS;
+}
+
+static uint64_t pause_max(const struct redial *redial)
+{
+	return redial->aim == REDIAL_HOME ? HOME_MAX_MS : REDIAL_MAX_MS;
+}
+
+void redial_begin(struct redial *redial, enum redial_aim aim, uint64_t next_ms)
+{
+	redial->aim = aim;
+	redial->tries = 0;
+	redial->next_ms = next_ms;
+	redial->pause_ms = pause_min(redial);
+}
+
+void redial_end(struct redial *redial)
+{
+	dial_close(&redial->dial);
+	redial->aim = REDIAL_NOTHING;
+}
+
+void redial_hurry(struct redial *redial)
+{
+	redial->next_ms = 0;
+	redial->pause_ms = pause_min(redial);
+	if (redial->dial.state == DIAL_HELLO)
+		dial_close(&redial->dial);
+}
+
 void redial_next(struct redial *redial, uint64_t now)
 {
 	dial_close(&redial->dial);
@@ -75,8 +107,7 @@ void redial_next(struct redial *redial, uint64_t now)
 	if (redial->pairs && ++redial->tries % redial->pairs)
 		return;
 	redial->next_ms = now + redial->pause_ms;
-	redial->pause_ms =
-		anynet_min(redial->pause_ms * 2, redial->aim == REDIAL_HOME ? HOME_MAX_MS : REDIAL_MAX_MS);
+	redial->pause_ms = anynet_min(redial->pause_ms * 2, pause_max(redial));
 }
 
 void redial_failed(struct anynet_comm *comm, struct redial *redial, int err, uint64_t now)
@@ -114,6 +145,12 @@ static bool is_narrow(struct anynet_stream *stream, struct anynet_wire_pair pair
 		stream->ops->moved(stream) == STREAM_STUCK);
 }
 
+/* Before a dial starts: has the latest one left a proven queue pair, which a RESUME is to take? */
+static bool has_proven_qp(const struct redial *redial)
+{
+	return redial->dial.qp;
+}
+
 /*
  * A stream continues over TCP at once (RESUME), even if a queue pair carried it: that costs one round trip. A new queue
  * pair is made beside it (QP hello) and takes over when it is proven. So a fabric that is down, or loses the data, delays
@@ -125,7 +162,7 @@ static enum anynet_hello_kind kind_of(const struct anynet_comm *comm,
 {
 	if (!stream)
 		return ANYNET_KIND_PROBE;
-	return redial->aim == REDIAL_HOME && !redial->dial.qp && pairs_want_qp(comm, stream)
+	return redial->aim == REDIAL_HOME && !has_proven_qp(redial) && pairs_want_qp(comm, stream)
 		       ? ANYNET_KIND_QP
 		       : ANYNET_KIND_RESUME;
 }
@@ -140,7 +177,7 @@ static bool choose_pair(struct anynet_comm *comm, struct anynet_stream *stream,
 						   [REDIAL_HOME] = PAIRS_HOME };
 	struct anynet_wire_pair pairs[PAIRS_MAX];
 
-	if (redial->dial.qp)
+	if (has_proven_qp(redial))
 		return true;
 	redial->pairs = pairs_list(comm, stream, orders[redial->aim], pairs);
 	if (redial->pairs)

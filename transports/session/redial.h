@@ -57,6 +57,17 @@ static inline bool redial_is_urgent(const struct redial *redial)
 	return redial->aim == REDIAL_AGAIN || redial->aim == REDIAL_ELSEWHERE;
 }
 
+/* Dial with this aim, from the first pair and the shortest pause on; the first dial is due at `next_ms`. A dial in
+ * progress goes on. */
+void redial_begin(struct redial *redial, enum redial_aim aim, uint64_t next_ms);
+
+/* Close the dial, and make no other one. */
+void redial_end(struct redial *redial);
+
+/* A link has changed: the next dial is due at once, and pauses are short again. A connection that is still being
+ * established may wait for a retransmission: close it. */
+void redial_hurry(struct redial *redial);
+
 /* One step of dialling; `stream` NULL: of a PROBE. 0 = answered, redial->dial has the answer; -EAGAIN = not yet, or
  * failed and scheduled again. */
 int redial_step(struct anynet_comm *comm, struct anynet_stream *stream, struct redial *redial,
