@@ -2,7 +2,7 @@
 /*
  * NCCL's connect, in steps that never block: dial, hello and WELCOME for stream 0, then for the other streams in
  * parallel, then READY. NCCL calls again with the same handle buffer (net-api.md §3.3). The handle's field `local` has
- * a slot and generation of the table of connects in progress, never a pointer, so a damaged handle does no harm. Pauses
+ * a token of the table of connects in progress, never a pointer, so a damaged handle does no harm. Pauses
  * are timestamps, within one deadline.
  */
 #include <errno.h>
@@ -415,14 +415,14 @@ int connect_step(const struct anynet_device *dev, const struct anynet_connect_op
 		anynet_warn("connect from dev %s: %s", dev->name, why);
 		return ret;
 	}
-	op = handle.local[0] ? connect_table_find(&handle) : NULL;
+	op = connect_table_find(&handle);
 	if (!op) {
 		ret = op_create(dev, opts, &handle, &op);
 		if (ret == -ENOMEM)
 			anynet_warn("out of memory: cannot connect from dev %s", dev->name);
 		if (ret)
 			return ret;
-		handle.local[0] = (uint64_t)op->generation << 32 | (op->slot + 1);
+		handle.local[0] = op->token;
 		memcpy(buffer, &handle, sizeof(handle));
 	}
 	ret = op_step(op);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of connects in progress. NCCL's handle holds slot and generation of an entry. Any thread; NCCL uses a
- * handle, and so its op, in one thread at a time. */
+/* The table of connects in progress. NCCL's handle holds the token of an entry. Any thread; NCCL uses a handle, and so
+ * its op, in one thread at a time. */
 #ifndef ANYNET_CONNECT_TABLE_H
 #define ANYNET_CONNECT_TABLE_H
 
@@ -8,7 +8,8 @@
 #include "session/dial.h"
 
 struct connect_op {
-	uint32_t slot, generation;
+	uint32_t slot;
+	uint64_t token; /* names the op in NCCL's handle; not 0 */
 	bool busy; /* a step is in progress; guarded by the table's lock */
 	const struct anynet_device *dev;
 	const void *owner;
@@ -32,7 +33,7 @@ struct connect_op {
 	} * extra;
 };
 
-/* Add an op and set its slot and generation. 0 or -ENOMEM. */
+/* Add an op and set its slot and token. 0 or -ENOMEM. */
 int connect_table_add(struct connect_op *op);
 
 /* The op that this handle names, now busy; NULL = none. */

@@ -7,6 +7,7 @@
 
 #include <nccl_net/log.h>
 
+#include "base/slots.h"
 #include "path/ib/ib_setup.h"
 #include "session/connect.h"
 #include "session/listen_internal.h"
@@ -14,102 +15,61 @@
 #include "session/registry.h"
 #include "session/listen_sockets.h"
 
-#define ENDPOINTS_MAX (1 << 20)
-
-/* The index of an entry is in the handle. */
 struct endpoint {
-	bool used;
 	uint8_t token[ANYNET_TOKEN_BYTES];
 	struct anynet_listener *listener; /* NULL once its comm is accepted */
 	struct anynet_comm *comm;         /* NULL until a COMM hello is admitted */
 	uint64_t comm_id;
-	int next_free;
 };
 
-static struct {
-	struct endpoint *entries;
-	int count, used;
-	int free_head; /* -1 = none */
-} table = { .free_head = -1 };
+static struct slots endpoints; /* the number of an entry is in the handle */
 
 int endpoints_used(void)
 {
-	return table.used;
+	return (int)endpoints.used;
 }
 
 void endpoints_free(void)
 {
-	free(table.entries);
-	table.entries = NULL;
-	table.count = 0;
-	table.free_head = -1;
-}
-
-static int grow(void)
-{
-	int old = table.count, count = old ? old * 2 : 64;
-	struct endpoint *grown;
-
-	if (count > ENDPOINTS_MAX)
-		return -ENOMEM;
-	grown = realloc(table.entries, (size_t)count * sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	memset(grown + old, 0, (size_t)(count - old) * sizeof(*grown));
-	for (int i = old; i < count; i++)
-		grown[i].next_free = i + 1 < count ? i + 1 : -1;
-	table.entries = grown;
-	table.count = count;
-	table.free_head = old;
-	return 0;
+	slots_free(&endpoints);
 }
 
 int endpoint_take(struct anynet_listener *listener, struct anynet_wire_handle *handle,
 		  const struct anynet_wire_addr *addrs, int addr_count)
 {
-	uint8_t token[ANYNET_TOKEN_BYTES];
-	struct endpoint *endpoint;
-	int ret = os_random(token, sizeof(token));
+	struct endpoint *endpoint = calloc(1, sizeof(*endpoint));
+	int ret;
 
-	if (ret)
-		return ret;
-	if (table.free_head < 0 && grow())
+	if (!endpoint)
 		return -ENOMEM;
-	endpoint = &table.entries[table.free_head];
-	listener->endpoint = (uint32_t)table.free_head;
-	table.free_head = endpoint->next_free;
-	table.used++;
-	*endpoint = (struct endpoint){ .used = true, .listener = listener };
-	memcpy(endpoint->token, token, sizeof(token));
+	ret = os_random(endpoint->token, sizeof(endpoint->token));
+	if (!ret)
+		ret = slots_add(&endpoints, endpoint, &listener->endpoint);
+	if (ret) {
+		free(endpoint);
+		return ret;
+	}
+	endpoint->listener = listener;
 	handle_fill(handle, listener->endpoint, endpoint->token, addrs, addr_count);
 	return 0;
 }
 
 void endpoint_release(uint32_t number)
 {
-	struct endpoint *endpoint = &table.entries[number];
-
-	memset(endpoint, 0, sizeof(*endpoint));
-	endpoint->next_free = table.free_head;
-	table.free_head = (int)number;
-	table.used--;
+	free(slots_at(&endpoints, number));
+	slots_remove(&endpoints, number);
 }
 
 static struct endpoint *find(uint32_t number, const uint8_t token[ANYNET_TOKEN_BYTES])
 {
-	struct endpoint *endpoint;
+	struct endpoint *endpoint = slots_at(&endpoints, number);
 
-	if (number >= (uint32_t)table.count)
-		return NULL;
-	endpoint = &table.entries[number];
-	return endpoint->used && constant_time_equal(endpoint->token, token, ANYNET_TOKEN_BYTES)
-		       ? endpoint
-		       : NULL;
+	return endpoint && constant_time_equal(endpoint->token, token, ANYNET_TOKEN_BYTES) ? endpoint : NULL;
 }
 
 void endpoint_drop_half_built(struct anynet_listener *listener)
 {
-	struct endpoint *endpoint = &table.entries[listener->endpoint];
+	struct endpoint *endpoint = slots_at(&endpoints, listener->endpoint);
 
 	anynet_chat(
 		"dev %s peer %s pid %u addr %s: the peer gave up before the connection was "
@@ -122,17 +82,20 @@ void endpoint_drop_half_built(struct anynet_listener *listener)
 
 void endpoints_visit_half_built(void (*visit)(struct anynet_listener *listener))
 {
-	for (int i = 0; i < table.count; i++)
-		if (table.entries[i].used && table.entries[i].comm && table.entries[i].listener)
-			visit(table.entries[i].listener);
+	for (uint32_t i = 0; i < endpoints.count; i++) {
+		struct endpoint *endpoint = slots_at(&endpoints, i);
+
+		if (endpoint && endpoint->comm && endpoint->listener)
+			visit(endpoint->listener);
+	}
 }
 
 void endpoints_drop_half_built(const void *owner)
 {
-	for (int i = 0; i < table.count; i++) {
-		struct endpoint *endpoint = &table.entries[i];
+	for (uint32_t i = 0; i < endpoints.count; i++) {
+		struct endpoint *endpoint = slots_at(&endpoints, i);
 
-		if (endpoint->used && endpoint->comm && endpoint->listener &&
+		if (endpoint && endpoint->comm && endpoint->listener &&
 		    endpoint->listener->owner == owner)
 			endpoint_drop_half_built(endpoint->listener);
 	}
@@ -140,19 +103,23 @@ void endpoints_drop_half_built(const void *owner)
 
 struct anynet_comm *endpoint_hand_over(struct anynet_listener *listener)
 {
+	struct endpoint *endpoint = slots_at(&endpoints, listener->endpoint);
 	struct anynet_comm *comm = listener->comm;
 
 	listener->comm = NULL;
-	table.entries[listener->endpoint].listener = NULL;
+	endpoint->listener = NULL;
 	return comm;
 }
 
 void endpoint_close_listener(struct anynet_listener *listener)
 {
+	const struct endpoint *endpoint;
+
 	if (listener->comm)
 		endpoint_drop_half_built(listener);
-	/* Once its comm is accepted, the endpoint belongs to the comm. */
-	if (table.entries[listener->endpoint].listener == listener)
+	/* Once its comm is accepted, the endpoint belongs to the comm, and may be gone. */
+	endpoint = slots_at(&endpoints, listener->endpoint);
+	if (endpoint && endpoint->listener == listener)
 		endpoint_release(listener->endpoint);
 }
 
@@ -278,7 +245,7 @@ static int admit_stream(struct endpoint *endpoint, const struct anynet_wire_hell
 
 void endpoint_withdraw(const struct anynet_wire_hello *hello)
 {
-	struct endpoint *endpoint = &table.entries[hello->endpoint];
+	struct endpoint *endpoint = slots_at(&endpoints, hello->endpoint);
 
 	if (hello->kind == ANYNET_KIND_COMM)
 		endpoint_drop_half_built(endpoint->listener);
