@@ -98,6 +98,12 @@ static inline bool comm_is_ib(const struct anynet_comm *comm)
 	return comm->dev->transport == ANYNET_TRANSPORT_IB;
 }
 
+/* For log lines: "send to" or "receive from" its peer. */
+static inline const char *comm_direction(const struct anynet_comm *comm)
+{
+	return comm->is_send ? "send to" : "receive from";
+}
+
 /* A request uses GPU memory. Sets comm->gpu at the first one. */
 static inline void comm_note_gpu(struct anynet_comm *comm, const struct anynet_mr *mr)
 {

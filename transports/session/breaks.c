@@ -12,17 +12,15 @@
 
 void comm_tell_tcp_only(struct anynet_comm *comm, int level)
 {
-	const char *direction = comm->is_send ? "send to" : "receive from";
-
 	comm->session->tcp_only_told = true;
 	recorder_note(comm, NULL, ANYNET_EVENT_TCP_ONLY, 0, 0, comm->fault.tcp_only_why);
 	if (level == ANYNET_LOG_WARN)
 		anynet_warn("%s peer %s pid %u dev %s: continuing over TCP, which is slower: %s",
-			    direction, comm->peer.host, comm->peer.pid, comm->dev->name,
+			    comm_direction(comm), comm->peer.host, comm->peer.pid, comm->dev->name,
 			    comm->fault.tcp_only_why);
 	else if (level == ANYNET_LOG_INFO)
-		anynet_info("%s peer %s pid %u dev %s: continuing over TCP: %s", direction,
-			    comm->peer.host, comm->peer.pid, comm->dev->name,
+		anynet_info("%s peer %s pid %u dev %s: continuing over TCP: %s",
+			    comm_direction(comm), comm->peer.host, comm->peer.pid, comm->dev->name,
 			    comm->fault.tcp_only_why);
 }
 

@@ -247,8 +247,8 @@ void comm_fail(struct anynet_comm *comm, const struct anynet_stream *stream, int
 		snprintf(path, sizeof(path), " path %u of %u (%s)", stream->index,
 			 comm->stream_count, stream->path);
 	anynet_warn("%s peer %s pid %u addr %s dev %s%s: %s (%s); %u pending requests fail",
-		    comm->is_send ? "send to" : "receive from", peer->host, peer->pid, peer->addr,
-		    comm->dev->name, path, text, error_text(-err), pending);
+		    comm_direction(comm), peer->host, peer->pid, peer->addr, comm->dev->name, path,
+		    text, error_text(-err), pending);
 	recorder_note(comm, stream, ANYNET_EVENT_FAILED, err, pending, text);
 	/* After the log line: a thread that sees the error must find its cause in the log. */
 	atomic_compare_exchange_strong(&comm->error, &none, err);
@@ -301,10 +301,9 @@ void comm_sever(struct anynet_comm *comm, struct anynet_stream *stream, int err)
 		if (stream_is_news(stream->breaks.count))
 			anynet_info("%s peer %s pid %u dev %s path %u of %u (%s) broke: %s; "
 				    "reconnecting (break %u)",
-				    comm->is_send ? "send to" : "receive from", comm->peer.host,
-				    comm->peer.pid, comm->dev->name, stream->index,
-				    comm->stream_count, stream->path, error_text(-err),
-				    stream->breaks.count);
+				    comm_direction(comm), comm->peer.host, comm->peer.pid,
+				    comm->dev->name, stream->index, comm->stream_count,
+				    stream->path, error_text(-err), stream->breaks.count);
 	}
 }
 
@@ -354,8 +353,8 @@ void comm_stream_back(struct anynet_comm *comm, struct anynet_stream *stream, in
 	note_return(comm, stream, comm->rewound - again);
 	if (stream->breaks.err && stream_is_news(stream->breaks.count))
 		anynet_info("%s peer %s pid %u dev %s path %u of %u recovered after %s s: %s",
-			    comm->is_send ? "send to" : "receive from", comm->peer.host,
-			    comm->peer.pid, comm->dev->name, stream->index, comm->stream_count,
+			    comm_direction(comm), comm->peer.host, comm->peer.pid, comm->dev->name,
+			    stream->index, comm->stream_count,
 			    seconds_text(os_now_ms() - stream->breaks.ms, 3, seconds),
 			    stream->path);
 	stream->breaks.err = 0;

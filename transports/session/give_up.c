@@ -63,8 +63,8 @@ bool give_up_read_last(struct anynet_comm *comm)
 static void end_idle(struct anynet_comm *comm, int err, const char *why, const char *attempts)
 {
 	anynet_info("%s peer %s pid %u dev %s: lost while idle: %s%s%s; NCCL gets an error if it uses it again",
-		    comm->is_send ? "send to" : "receive from", comm->peer.host, comm->peer.pid,
-		    comm->dev->name, why, comm->session->recovery->refusal, attempts);
+		    comm_direction(comm), comm->peer.host, comm->peer.pid, comm->dev->name, why,
+		    comm->session->recovery->refusal, attempts);
 	recorder_note(comm, NULL, ANYNET_EVENT_LOST, err, 0, why);
 	comm->peer_closed = comm->session->peer_lost = true;
 }

@@ -77,9 +77,8 @@ static void put_line(const struct anynet_comm *comm, const struct anynet_stats_e
 	char text[ANYNET_STATS_EVENT_BYTES], at[UTC_TEXT_BYTES];
 
 	snprintf(line, LINE_BYTES, "%s %s peer %s pid %u dev %s: %s",
-		 utc_text(clock_offset_ms + event->at_ms, at),
-		 comm->is_send ? "send to" : "receive from", comm->peer.host, comm->peer.pid,
-		 comm->dev->name,
+		 utc_text(clock_offset_ms + event->at_ms, at), comm_direction(comm),
+		 comm->peer.host, comm->peer.pid, comm->dev->name,
 		 anynet_stats_event_text(event, text, sizeof(text)));
 }
 

@@ -74,8 +74,8 @@ static void note_why_refused(struct anynet_comm *comm, const struct anynet_wire_
 		 *hello->host ? hello->host : "?", *why ? why : "see its log");
 	if (first)
 		anynet_info("%s peer %s pid %u dev %s: cannot reconnect%s; trying again",
-			    comm->is_send ? "send to" : "receive from", comm->peer.host,
-			    comm->peer.pid, comm->dev->name, recovery->refusal);
+			    comm_direction(comm), comm->peer.host, comm->peer.pid, comm->dev->name,
+			    recovery->refusal);
 }
 
 /* --- the sender: dial --- */

@@ -102,8 +102,7 @@ static int find_gpu(struct anynet_comm *comm, struct anynet_mr *mr)
 	ret = gpu_of(mr->range.addr, &mr->gpu, why, sizeof(why));
 	if (ret)
 		anynet_warn("%s peer %s dev %s: cannot register GPU memory: %s; NCCL gets an error",
-			    comm->is_send ? "send to" : "receive from", comm->peer.host,
-			    comm->dev->name, why);
+			    comm_direction(comm), comm->peer.host, comm->dev->name, why);
 	else
 		mr->range.id = gpu_memory_id(mr->range.addr, mr->range.bytes);
 	return ret;
@@ -192,11 +191,9 @@ static void let_go(struct anynet_comm *comm, void *arg)
 
 	if ((comm->is_send ? send_uses : recv_uses)(comm, mr) && comm_cancel(comm)) {
 		recorder_note(comm, NULL, ANYNET_EVENT_CANCELLED, -ECANCELED, 0, NULL);
-		anynet_info(
-			"%s peer %s dev %s: memory deregistered with requests in flight; they "
-			"are cancelled",
-			comm->is_send ? "send to" : "receive from", comm->peer.host,
-			comm->dev->name);
+		anynet_info("%s peer %s dev %s: memory deregistered with requests in flight; they "
+			    "are cancelled",
+			    comm_direction(comm), comm->peer.host, comm->dev->name);
 	}
 }
 

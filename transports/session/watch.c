@@ -84,9 +84,8 @@ static void suspect(struct anynet_comm *comm, struct anynet_stream *stream, cons
 	comm_stream_change(comm, stream, STREAM_SUSPECT, why);
 	if (!comm->is_send)
 		recv_suspect(comm, stream->index, true);
-	anynet_chat("%s peer %s dev %s path %u (%s): %s",
-		    comm->is_send ? "send to" : "receive from", comm->peer.host, comm->dev->name,
-		    stream->index, stream->path, why);
+	anynet_chat("%s peer %s dev %s path %u (%s): %s", comm_direction(comm), comm->peer.host,
+		    comm->dev->name, stream->index, stream->path, why);
 }
 
 static void raise_alarm(struct anynet_comm *comm, struct anynet_stream *stream, uint64_t now)
@@ -182,8 +181,8 @@ static void warn_of_stall(struct anynet_comm *comm, uint64_t now)
 		if (comm->streams[i] && !stream_works(comm->streams[i]))
 			why = "its connections are broken or silent and are being replaced";
 	anynet_warn("%s peer %s pid %u addr %s dev %s: no progress for %s s: %s; %s",
-		    comm->is_send ? "send to" : "receive from", comm->peer.host, comm->peer.pid,
-		    comm->peer.addr, comm->dev->name, seconds_text(stall, 0, seconds), asked, why);
+		    comm_direction(comm), comm->peer.host, comm->peer.pid, comm->peer.addr,
+		    comm->dev->name, seconds_text(stall, 0, seconds), asked, why);
 }
 
 /* Are there requests that are not done, or sends reported done and not acknowledged? */

@@ -41,8 +41,8 @@ void ib_leave_nic(struct ib_stream *stream, const char *why)
 	comm->fault.unfit |= 1ull << nic->index;
 	anynet_info("%s peer %s pid %u dev %s: no queue pair on dev %s: %s; the data uses another "
 		    "device, or TCP",
-		    comm->is_send ? "send to" : "receive from", comm->peer.host, comm->peer.pid,
-		    comm->dev->name, nic->name, why);
+		    comm_direction(comm), comm->peer.host, comm->peer.pid, comm->dev->name,
+		    nic->name, why);
 }
 
 /* The frames up to log.first were acknowledged, and dropped from the log, before their completion came. */
