@@ -408,7 +408,7 @@ static void say_bye(void)
 	must(run.comm->peer_closed);
 	must(expected_status(0, run.epochs[0] + 1) == ANYNET_STATUS_GONE);
 	resume(0, run.epochs[0] + 1, false, false);
-	must(comm_error(run.comm) == (recv_pending(run.comm) ? -ECONNRESET : 0));
+	must(comm_error(run.comm) == (comm_pending(run.comm) ? -ECONNRESET : 0));
 	run.sender.wild = true; /* posted receives fail */
 }
 

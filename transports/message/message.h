@@ -40,27 +40,33 @@ int recv_flush(struct anynet_comm *comm, int n, void *const *data, struct anynet
 	       struct anynet_request **req);
 int recv_flush_done(struct anynet_request *req);
 
-/* Does a request in flight use this memory? */
-bool send_uses(const struct anynet_comm *comm, const struct anynet_mr *mr);
-bool recv_uses(const struct anynet_comm *comm, const struct anynet_mr *mr);
+/* What a comm of either kind can be asked about its requests. */
+struct message_ops {
+	/* Does a request in flight use this memory? */
+	bool (*uses)(const struct anynet_comm *comm, const struct anynet_mr *mr);
+	/* Number of requests that are not done, flushes excluded. */
+	unsigned (*pending)(const struct anynet_comm *comm);
+	/* Totals: requests posted, modulo 2^32 and from cfg->first_number on; payload bytes sent or placed. */
+	uint32_t (*requests)(const struct anynet_comm *comm);
+	uint64_t (*bytes)(const struct anynet_comm *comm);
+	/* A count that shows progress: messages acknowledged, or frames of payload placed. */
+	uint64_t (*progress)(const struct anynet_comm *comm);
+	/* The pending requests, for a log line: "3 sends, the oldest of 1048576 bytes, tag 7 (not fully sent)". */
+	void (*describe)(const struct anynet_comm *comm, char *text, size_t bytes);
+};
 
-/* Number of requests that are not done, flushes excluded. */
-unsigned send_pending(const struct anynet_comm *comm);
-unsigned recv_pending(const struct anynet_comm *comm);
+extern const struct message_ops send_ops, recv_ops;
 
-/* Totals: requests posted, modulo 2^32 and from cfg->first_number on; payload bytes sent or placed. */
-uint32_t send_requests(const struct anynet_comm *comm);
-uint32_t recv_requests(const struct anynet_comm *comm);
-uint64_t send_bytes(const struct anynet_comm *comm);
-uint64_t recv_bytes(const struct anynet_comm *comm);
+static inline const struct message_ops *message_ops(const struct anynet_comm *comm)
+{
+	return comm->is_send ? &send_ops : &recv_ops;
+}
 
-/* Counts that show progress: messages acknowledged; frames of payload placed. */
-uint64_t send_progress(const struct anynet_comm *comm);
-uint64_t recv_progress(const struct anynet_comm *comm);
-
-/* The pending requests, for a log line: "3 sends, the oldest of 1048576 bytes, tag 7 (not fully sent)". */
-void send_describe(const struct anynet_comm *comm, char *text, size_t bytes);
-void recv_describe(const struct anynet_comm *comm, char *text, size_t bytes);
+/* Number of requests that are not done. */
+static inline unsigned comm_pending(const struct anynet_comm *comm)
+{
+	return message_ops(comm)->pending(comm);
+}
 
 /* Send comm, ten times a second: assume a somewhat higher rate of streams that send nothing while others do. */
 void send_age_rates(struct anynet_comm *comm);

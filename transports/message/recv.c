@@ -39,14 +39,14 @@ void recv_free(struct anynet_comm *base)
 	free(base);
 }
 
-unsigned recv_pending(const struct anynet_comm *base)
+static unsigned pending(const struct anynet_comm *base)
 {
 	const struct recv_comm *comm = (const struct recv_comm *)base;
 
 	return comm->posted.all - comm->posted.completions;
 }
 
-bool recv_uses(const struct anynet_comm *base, const struct anynet_mr *mr)
+static bool uses(const struct anynet_comm *base, const struct anynet_mr *mr)
 {
 	const struct recv_comm *comm = (const struct recv_comm *)base;
 
@@ -57,22 +57,22 @@ bool recv_uses(const struct anynet_comm *base, const struct anynet_mr *mr)
 	return recv_flush_uses(comm, mr);
 }
 
-uint32_t recv_requests(const struct anynet_comm *base)
+static uint32_t requests(const struct anynet_comm *base)
 {
 	return ((const struct recv_comm *)base)->posted.all;
 }
 
-uint64_t recv_bytes(const struct anynet_comm *base)
+static uint64_t bytes_placed(const struct anynet_comm *base)
 {
 	return ((const struct recv_comm *)base)->placed.bytes;
 }
 
-uint64_t recv_progress(const struct anynet_comm *base)
+static uint64_t progress(const struct anynet_comm *base)
 {
 	return ((const struct recv_comm *)base)->placed.chunks;
 }
 
-void recv_describe(const struct anynet_comm *base, char *text, size_t bytes)
+static void describe(const struct anynet_comm *base, char *text, size_t bytes)
 {
 	const struct recv_comm *comm = (const struct recv_comm *)base;
 	const struct recv_req *req = &comm->reqs[comm->posted.completions & RECV_REQ_MASK];
@@ -82,9 +82,18 @@ void recv_describe(const struct anynet_comm *base, char *text, size_t bytes)
 		if (!atomic_load(&req->req.done))
 			break;
 	}
-	snprintf(text, bytes, "%u receives, the oldest of %zu bytes, tag %u", recv_pending(base),
+	snprintf(text, bytes, "%u receives, the oldest of %zu bytes, tag %u", pending(base),
 		 req->subs[0].capacity, req->subs[0].tag);
 }
+
+const struct message_ops recv_ops = {
+	.uses = uses,
+	.pending = pending,
+	.requests = requests,
+	.bytes = bytes_placed,
+	.progress = progress,
+	.describe = describe,
+};
 
 bool recv_comm_ready(const struct anynet_comm *base)
 {

@@ -54,12 +54,12 @@ void send_free(struct anynet_comm *base)
 	free(comm);
 }
 
-unsigned send_pending(const struct anynet_comm *base)
+static unsigned pending(const struct anynet_comm *base)
 {
 	return ((const struct send_comm *)base)->undone;
 }
 
-bool send_uses(const struct anynet_comm *base, const struct anynet_mr *mr)
+static bool uses(const struct anynet_comm *base, const struct anynet_mr *mr)
 {
 	const struct send_comm *comm = (const struct send_comm *)base;
 
@@ -92,12 +92,12 @@ bool send_owes(const struct anynet_comm *base)
 	return false;
 }
 
-uint32_t send_requests(const struct anynet_comm *base)
+static uint32_t requests(const struct anynet_comm *base)
 {
 	return ((const struct send_comm *)base)->next_seq;
 }
 
-uint64_t send_bytes(const struct anynet_comm *base)
+static uint64_t bytes_sent(const struct anynet_comm *base)
 {
 	uint64_t bytes = 0;
 
@@ -106,12 +106,12 @@ uint64_t send_bytes(const struct anynet_comm *base)
 	return bytes;
 }
 
-uint64_t send_progress(const struct anynet_comm *base)
+static uint64_t progress(const struct anynet_comm *base)
 {
 	return ((const struct send_comm *)base)->moved;
 }
 
-void send_describe(const struct anynet_comm *base, char *text, size_t bytes)
+static void describe(const struct anynet_comm *base, char *text, size_t bytes)
 {
 	const struct send_comm *comm = (const struct send_comm *)base;
 	const struct send_msg *oldest = NULL;
@@ -132,6 +132,15 @@ void send_describe(const struct anynet_comm *base, char *text, size_t bytes)
 			 : oldest->state == SEND_WAITING ? "no receive posted for it yet"
 						       : "not fully sent");
 }
+
+const struct message_ops send_ops = {
+	.uses = uses,
+	.pending = pending,
+	.requests = requests,
+	.bytes = bytes_sent,
+	.progress = progress,
+	.describe = describe,
+};
 
 void send_ready(struct anynet_comm *base)
 {

@@ -104,7 +104,7 @@ static void tell_requests(struct anynet_comm *comm, const struct round *round,
 			  struct anynet_stats_comm *out)
 {
 	struct comm_tally *tally = &comm->session->tally;
-	uint32_t count = comm->is_send ? send_requests(comm) : recv_requests(comm);
+	uint32_t count = message_ops(comm)->requests(comm);
 	uint64_t stalled = comm->session->watch.since_ms;
 
 	tally->requests += (uint32_t)(count - tally->counted);
@@ -116,7 +116,7 @@ static void tell_requests(struct anynet_comm *comm, const struct round *round,
 	if (!out->pending || round->now < stalled + ASKED_MS || !stalled)
 		return;
 	out->stalled_ms = by_clock(round, stalled);
-	(comm->is_send ? send_describe : recv_describe)(comm, out->asked, sizeof(out->asked));
+	message_ops(comm)->describe(comm, out->asked, sizeof(out->asked));
 }
 
 static void tell_peer(const struct anynet_comm *comm, struct anynet_stats_comm *out)
@@ -142,7 +142,7 @@ static void tell_comm(struct anynet_comm *comm, const struct round *round,
 	out->id = tally->id;
 	out->opened_ms = tally->opened_ms;
 	out->comm_hash = comm->session->paths.comm_hash;
-	out->bytes = comm->is_send ? send_bytes(comm) : recv_bytes(comm);
+	out->bytes = message_ops(comm)->bytes(comm);
 	out->breaks = tally->breaks;
 	out->recoveries = tally->recoveries;
 	out->again = comm->rewound;

@@ -128,11 +128,6 @@ void comm_keep_streams(struct anynet_comm *comm, uint64_t standing)
 			comm_end_stream(comm, comm->streams[i]);
 }
 
-unsigned comm_pending(const struct anynet_comm *comm)
-{
-	return comm->is_send ? send_pending(comm) : recv_pending(comm);
-}
-
 int comm_add_stream(struct anynet_comm *comm, int fd, uint16_t index, uint32_t epoch,
 		    struct anynet_wire_pair pair, struct ib_qp *qp)
 {

@@ -170,9 +170,6 @@ void comm_attend(struct anynet_comm *comm);
  * lock. */
 void comm_poke(struct anynet_comm *comm);
 
-/* Number of requests that are not done. */
-unsigned comm_pending(const struct anynet_comm *comm);
-
 /* One turn over all streams: receive, then, on a send comm, transmit. Returns 0 or the comm's error. */
 int comm_turn(struct anynet_comm *comm);
 

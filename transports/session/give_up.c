@@ -37,14 +37,10 @@ static void describe_attempts(const struct anynet_comm *comm, char *text, size_t
 	}
 }
 
-static uint64_t progress_of(const struct anynet_comm *comm)
-{
-	return comm->is_send ? send_progress(comm) : recv_progress(comm);
-}
-
 bool give_up_read_last(struct anynet_comm *comm)
 {
-	uint64_t progress = progress_of(comm);
+	const struct message_ops *ops = message_ops(comm);
+	uint64_t progress = ops->progress(comm);
 	bool parked = false;
 
 	for (unsigned i = 0; i < comm->stream_count; i++) {
@@ -56,7 +52,7 @@ bool give_up_read_last(struct anynet_comm *comm)
 			stream->ops->receive(stream); /* the next turn gets an error again */
 		parked |= stream->parked;
 	}
-	return !comm->noted && !comm_error(comm) && progress_of(comm) == progress && (!parked || comm_pending(comm));
+	return !comm->noted && !comm_error(comm) && ops->progress(comm) == progress && (!parked || comm_pending(comm));
 }
 
 /* Nothing is asked of the comm: that its peer is lost is no error until NCCL uses it again. */
@@ -79,7 +75,7 @@ static void fail(struct anynet_comm *comm, int err, const char *why, const char 
 	const struct recovery *recovery = comm->session->recovery;
 	char asked[160] = "", lost[SECONDS_TEXT_BYTES], stalled[SECONDS_TEXT_BYTES];
 
-	(comm->is_send ? send_describe : recv_describe)(comm, asked, sizeof(asked));
+	message_ops(comm)->describe(comm, asked, sizeof(asked));
 	comm_fail(comm, NULL, err, "%s%s%s; without a connection for %s s; pending: %s, for %s s", why,
 		  recovery->refusal, attempts, seconds_text(since(recovery->since_ms, now), 1, lost), asked,
 		  seconds_text(since(comm->session->watch.since_ms, now), 1, stalled));

@@ -189,7 +189,7 @@ static void let_go(struct anynet_comm *comm, void *arg)
 {
 	const struct anynet_mr *mr = arg;
 
-	if ((comm->is_send ? send_uses : recv_uses)(comm, mr) && comm_cancel(comm)) {
+	if (message_ops(comm)->uses(comm, mr) && comm_cancel(comm)) {
 		recorder_note(comm, NULL, ANYNET_EVENT_CANCELLED, -ECANCELED, 0, NULL);
 		anynet_info("%s peer %s dev %s: memory deregistered with requests in flight; they "
 			    "are cancelled",

@@ -175,7 +175,7 @@ static void warn_of_stall(struct anynet_comm *comm, uint64_t now)
 		return;
 	comm->session->watch.warned = true;
 	comm->session->tally.stalls++;
-	(comm->is_send ? send_describe : recv_describe)(comm, asked, sizeof(asked));
+	message_ops(comm)->describe(comm, asked, sizeof(asked));
 	recorder_note(comm, NULL, ANYNET_EVENT_STALLED, 0, stall, asked);
 	for (unsigned i = 0; i < comm->stream_count; i++)
 		if (comm->streams[i] && !stream_works(comm->streams[i]))
@@ -210,7 +210,7 @@ static bool glance_at_streams(struct anynet_comm *comm, uint64_t now)
 void watch_glance(struct anynet_comm *comm, uint64_t now)
 {
 	struct comm_watch *watch = &comm->session->watch;
-	uint64_t progress = comm->is_send ? send_progress(comm) : recv_progress(comm);
+	uint64_t progress = message_ops(comm)->progress(comm);
 
 	if (now < watch->glance_ms || !has_alternative(comm) || !recovery_wanted())
 		return;
@@ -225,8 +225,7 @@ void watch_glance(struct anynet_comm *comm, uint64_t now)
 void watch_comm(struct anynet_comm *comm, uint64_t now)
 {
 	struct comm_watch *watch = &comm->session->watch;
-	uint64_t progress =
-		comm->is_send ? send_progress(comm) + watch->acked : recv_progress(comm);
+	uint64_t progress = message_ops(comm)->progress(comm) + (comm->is_send ? watch->acked : 0);
 	bool waits = is_waiting(comm);
 
 	watch->looked_ms = now;

@@ -66,7 +66,7 @@ static void test_a_send_is_done_before_its_ack(void **state)
 	req = pair_isend(&carrier.pair, out[0], BYTES, 0);
 	turn_until_done(req);
 	memset(out[0], 0xee, BYTES); /* owned by NCCL again */
-	assert_int_equal(send_pending(carrier.pair.send), 0);
+	assert_int_equal(comm_pending(carrier.pair.send), 0);
 	assert_false(send_confirmed(carrier.pair.send));
 	req = pair_irecv(&carrier.pair, in[0], BYTES, 0);
 	carrier_settle(&carrier);
@@ -101,7 +101,7 @@ static void lose(unsigned count, unsigned streams, uint64_t passes)
 	carrier_settle(&carrier);
 	check_in(count);
 	assert_true(send_confirmed(carrier.pair.send));
-	assert_int_equal(send_pending(carrier.pair.send), 0);
+	assert_int_equal(comm_pending(carrier.pair.send), 0);
 	carrier_close(&carrier);
 }
 

@@ -71,7 +71,7 @@ static bool may_send_freed(const struct tcp_stream *stream)
 	const struct anynet_comm *comm = stream->base.comm;
 
 	return stream->zerocopy.sent != stream->zerocopy.done &&
-	       (comm_error(comm) || send_pending(comm));
+	       (comm_error(comm) || comm_pending(comm));
 }
 
 static void tcp_close(struct anynet_stream *base)
