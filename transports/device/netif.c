@@ -5,7 +5,6 @@
 #include <arpa/inet.h>
 #include <limits.h>
 #include <net/if.h>
-#include <net/if_arp.h>
 #include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,100 +17,6 @@
 
 #define STACK_MAX  8  /* max depth of stacked interfaces (a VLAN on a VLAN); ends loops */
 #define SLOW_RATIO 10 /* a NIC this many times slower than the fastest is for management */
-
-/* Classes of the kernel's link kinds. Other kinds count as tunnels. */
-static const struct kind {
-	const char *name;
-	enum netif_class class;
-	bool copies;  /* the kernel copies the payload: for a local receiver, or into new packets */
-	bool stacked; /* shares the physical link of the link below */
-} kinds[] = {
-	{ .name = "bond", .class = NETIF_REAL },
-	{ .name = "team", .class = NETIF_REAL },
-	{ .name = "vlan", .class = NETIF_REAL, .stacked = true },
-	{ .name = "ipoib", .class = NETIF_REAL, .stacked = true },
-	{ .name = "macsec", .class = NETIF_REAL, .copies = true, .stacked = true },
-	{ .name = "dsa", .class = NETIF_REAL },
-	{ .name = "macvlan", .class = NETIF_CONTAINER, .stacked = true },
-	{ .name = "macvtap", .class = NETIF_CONTAINER, .stacked = true },
-	{ .name = "ipvlan", .class = NETIF_CONTAINER, .stacked = true },
-	{ .name = "ipvtap", .class = NETIF_CONTAINER, .stacked = true },
-	{ .name = "veth", .class = NETIF_CONTAINER, .copies = true },
-	{ .name = "netkit", .class = NETIF_CONTAINER, .copies = true },
-	{ .name = "openvswitch", .class = NETIF_CONTAINER },
-	{ .name = "netdevsim", .class = NETIF_CONTAINER, .copies = true },
-	{ .name = "bridge", .class = NETIF_LOCAL, .copies = true }, /* unless it has a NIC */
-	{ .name = "dummy", .class = NETIF_LOCAL, .copies = true },
-	{ .name = "ifb", .class = NETIF_LOCAL, .copies = true },
-	{ .name = "vrf", .class = NETIF_LOCAL, .copies = true },
-	{ .name = "nlmon", .class = NETIF_LOCAL, .copies = true },
-};
-
-static const struct kind unknown_kind = { .name = "", .class = NETIF_TUNNEL, .copies = true };
-static const struct kind nic_kind = { .name = "", .class = NETIF_REAL };
-
-/* Usual names of virtual interfaces whose drivers report no kind. */
-static const char *const virtual_names[] = {
-	"docker", "virbr", "br-", "veth", "cni", "flannel", "cali", "vmnet", "vboxnet", "lxcbr",
-};
-
-static bool has_virtual_name(const char *name)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(virtual_names); i++) {
-		if (!strncmp(name, virtual_names[i], strlen(virtual_names[i])))
-			return true;
-	}
-	return false;
-}
-
-static const struct kind *link_kind(const struct netif_link *link)
-{
-	for (size_t i = 0; *link->kind && i < ARRAY_SIZE(kinds); i++) {
-		if (!strcmp(link->kind, kinds[i].name))
-			return &kinds[i];
-	}
-	if (*link->kind)
-		return &unknown_kind;
-	return link->type == ARPHRD_ETHER || link->type == ARPHRD_INFINIBAND ? &nic_kind
-									     : &unknown_kind;
-}
-
-static bool has_nic_as_port(const struct netif_table *table, const struct netif_link *bridge)
-{
-	for (size_t i = 0; i < table->link_count; i++) {
-		const struct netif_link *link = &table->links[i];
-
-		if (link->master == bridge->index && link_kind(link)->class == NETIF_REAL &&
-		    !has_virtual_name(link->name))
-			return true;
-	}
-	return false;
-}
-
-static enum netif_class link_class(const struct netif_table *table, const struct netif_link *link)
-{
-	const struct kind *kind = link_kind(link);
-
-	if (link->flags & IFF_LOOPBACK)
-		return NETIF_LOOPBACK;
-	if (!strcmp(kind->name, "bridge") && has_nic_as_port(table, link))
-		return NETIF_REAL;
-	/* A tap carries Ethernet frames, as for a sandboxed container. A tun is a VPN. */
-	if (!strcmp(link->kind, "tun") && link->type == ARPHRD_ETHER)
-		return NETIF_CONTAINER;
-	if (!*link->kind && has_virtual_name(link->name))
-		return NETIF_LOCAL;
-	return kind->class;
-}
-
-bool netif_copies(const struct netif_table *table, const struct netif_link *link)
-{
-	if (link->flags & IFF_LOOPBACK || (!*link->kind && has_virtual_name(link->name)))
-		return true;
-	if (!strcmp(link->kind, "bridge"))
-		return !has_nic_as_port(table, link);
-	return link_kind(link)->copies;
-}
 
 const char *netif_addr_text(const struct sockaddr_storage *addr, char *buf)
 {
@@ -218,7 +123,7 @@ static void judge_link(const struct choosing *choosing, const struct netif_link 
 	bool last_resort = forced || link->flags & IFF_LOOPBACK;
 
 	*verdict = (struct netif_verdict){ .chosen = true };
-	verdict->class = link_class(choosing->table, link);
+	verdict->class = netif_class_of(choosing->table, link);
 	verdict->addr = best_addr(choosing->table, link, choosing->family,
 				  last_resort ? ADDR_LAST_RESORT : ADDR_AUTOIP);
 	if (verdict->addr && addr_rank(verdict->addr) == ADDR_AUTOIP &&
@@ -360,7 +265,7 @@ static void drop_slow(const struct choosing *choosing)
 static const struct netif_link *link_below(const struct netif_table *table,
 					   const struct netif_link *link)
 {
-	for (size_t i = 0; link_kind(link)->stacked && link->lower && i < table->link_count; i++) {
+	for (size_t i = 0; netif_is_stacked(link) && link->lower && i < table->link_count; i++) {
 		if (table->links[i].index == link->lower)
 			return &table->links[i];
 	}
@@ -444,24 +349,19 @@ void netif_choose(const struct netif_table *table, const struct anynet_config *c
 	keep_one_per_wire(&choosing);
 }
 
-static bool is_ipoib(const struct netif_link *link)
-{
-	return link->type == ARPHRD_INFINIBAND || !strcmp(link->kind, "ipoib");
-}
-
 void netif_prefer_ipoib(const struct netif_table *table, const struct anynet_config *cfg,
 			struct netif_verdict *verdicts)
 {
 	size_t first = 0;
 
 	while (first < table->link_count &&
-	       !(verdicts[first].chosen && is_ipoib(&table->links[first])))
+	       !(verdicts[first].chosen && netif_is_ipoib(&table->links[first])))
 		first++;
 	if (first == table->link_count || *cfg->socket_subnet ||
 	    (*cfg->socket_ifname && !name_filter_excludes(cfg->socket_ifname)))
 		return;
 	for (size_t i = 0; i < table->link_count; i++)
-		if (verdicts[i].chosen && !is_ipoib(&table->links[i]))
+		if (verdicts[i].chosen && !netif_is_ipoib(&table->links[i]))
 			refuse(&verdicts[i],
 			       "%s is IP over InfiniBand; anynet uses it alone, as NCCL does",
 			       table->links[first].name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The host's network interfaces, and the choice of those to use. Reading them from the kernel (netif_read.c) and
- * choosing (netif.c) are separate, so that tests can use tables of their own.
+ * choosing (netif.c, netif_kind.c) are separate, so that tests can use tables of their own.
  */
 #ifndef ANYNET_NETIF_H
 #define ANYNET_NETIF_H
@@ -83,6 +83,14 @@ void netif_choose(const struct netif_table *table, const struct anynet_config *c
  * subnet. NCCL's Socket net does so by the names ib* (src/misc/socket.cc:206@v2.30.7). */
 void netif_prefer_ipoib(const struct netif_table *table, const struct anynet_config *cfg,
 			struct netif_verdict *verdicts);
+
+enum netif_class netif_class_of(const struct netif_table *table, const struct netif_link *link);
+
+/* Does the link share the physical link of the one below it, as a VLAN does? */
+bool netif_is_stacked(const struct netif_link *link);
+
+/* Is it IP over InfiniBand? */
+bool netif_is_ipoib(const struct netif_link *link);
 
 /* Does the kernel copy what is sent through the link even with MSG_ZEROCOPY? */
 bool netif_copies(const struct netif_table *table, const struct netif_link *link);
