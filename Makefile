@@ -65,10 +65,11 @@ nccl:
 	tools/deps.sh build check
 	tests/check.sh nccl
 
+# All figures, CSV and plots: BENCH="--quick --only lat" for some of them (bench/run.sh).
 bench:
 	tools/deps.sh build bench
 	$(MAKE) all
-	bench/run.sh $(BUILD)
+	bench/run.sh $(BENCH) $(BUILD)
 
 # build/release/packages: a .deb and an .rpm of the plugin, the tool and the headers each.
 packages:

@@ -39,6 +39,6 @@ for part in "$@"; do
 	} >>$summaries
 done
 echo
-echo "left out, as the time would not do:${left_out:- nothing}"
+echo "left out for lack of time:${left_out:- nothing}"
 cat $summaries
 exit $red

@@ -11,7 +11,6 @@ import sys
 import tempfile
 import textwrap
 
-SECONDS = 60
 SECONDS_SYSTEM = 900
 LOG = "vm:19963:19963 [0] bootstrap.cc:114 NCCL WARN Bootstrap : no socket interface found\n"
 STAND_INS = {
@@ -41,8 +40,15 @@ def write_programs(folder, programs):
 
 
 def environment(**added):
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("NCCL_", "ANYNET_"))}
+    """That of the test without settings of NCCL and anynet; what tests/guest and tests/nccl keep is found as before."""
+    env = {name: value for name, value in os.environ.items()
+           if not name.startswith(("NCCL_", "ANYNET_")) or name.startswith(("ANYNET_NCCL_", "ANYNET_GUEST"))}
+    env.setdefault("XDG_CACHE_HOME", f"{os.environ.get('HOME', '/root')}/.cache")
     return env | {"ANYNET_TRANSPORT": "tcp", "NCCL_SOCKET_IFNAME": "lo", "LC_ALL": "C.UTF-8"} | added
+
+
+class Skipped(Exception):
+    """A command that ended with 77: this host lacks what it needs."""
 
 
 class Place:
@@ -56,7 +62,7 @@ class Place:
     def filled(self, text):
         return re.sub(r"\{([a-z]+)\}", lambda match: self.words[match[1]], text)
 
-    def bash(self, text, seconds=SECONDS):
+    def bash(self, text):
         """(exit status, output) of a command; the status is None if it did not end."""
         raise NotImplementedError
 
@@ -78,7 +84,9 @@ class Place:
             if step is None:
                 continue
             folder = f"cd {entry['in']} || exit\n" if "in" in entry and word != "then" else ""
-            status, said = self.bash(folder + self.filled(step))
+            status, said = self.bash(self.filled(folder + step))
+            if status == 77:
+                raise Skipped(said)
             ends = "0" if word else entry.get("ends", "0")
             what = f"{word} '{step}': " if word else ""
             if str(status) not in ends.split(","):
@@ -91,8 +99,9 @@ class Place:
 class Directory(Place):
     """A directory with logs, programs, and stand-ins for launchers; on demand a job that runs, and a server."""
 
-    def __init__(self, source, build, stack):
+    def __init__(self, source, build, stack, seconds):
         super().__init__(source)
+        self.seconds = seconds
         self.dir = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         self.stack = stack
         here = self.dir
@@ -107,7 +116,7 @@ class Directory(Place):
         (here / "build/release").symlink_to(build)
         self.env = environment(PATH=f"{here / 'bin'}:{build / 'tools'}:{build / 'bench'}:{os.environ['PATH']}", HOME=str(here),
                                ANYNET_STATS=str(here / "shm"))
-        self.words |= {"build": str(build), "here": str(here)}
+        self.words |= {"source": str(source), "build": str(build), "here": str(here)}
 
     def background(self, command, pattern):
         process = subprocess.Popen(command, cwd=self.dir, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -132,12 +141,12 @@ class Directory(Place):
         while not list((self.dir / "shm").glob("anynet-stats.*")):
             pass
 
-    def bash(self, text, seconds=SECONDS):
+    def bash(self, text):
         try:
             done = subprocess.run(["bash", "-c", text], cwd=self.dir, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, text=True, timeout=seconds, check=False)
+                                  stderr=subprocess.STDOUT, text=True, timeout=self.seconds, check=False)
         except subprocess.TimeoutExpired:
-            return None, f"it did not end within {seconds} s"
+            return None, f"it did not end within {self.seconds} s"
         return done.returncode, done.stdout
 
 
@@ -202,11 +211,11 @@ class System(Place):
                                NCCL_SOCKET_IFNAME="eth0", CMAKE_BUILD_PARALLEL_LEVEL=str(os.cpu_count()),
                                SOURCE_DATE_EPOCH="1700000000")
 
-    def bash(self, text, seconds=SECONDS_SYSTEM):
+    def bash(self, text):
         try:
             done = subprocess.run(["chroot", self.root, "bash", "-c", "cd ~/anynet || exit\n" + text], env=self.env,
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                  timeout=seconds, check=False)
+                                  timeout=SECONDS_SYSTEM, check=False)
         except subprocess.TimeoutExpired:
-            return None, f"it did not end within {seconds} s"
+            return None, f"it did not end within {SECONDS_SYSTEM} s"
         return done.returncode, done.stdout

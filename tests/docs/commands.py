@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the commands of README.md, the documents and the manual page, as tests/docs/commands.txt says for each of them.
 
-Usage: commands.py [--system] SOURCE_DIR BUILD_DIR [PATTERN]
+Usage: commands.py KIND SOURCE_DIR BUILD_DIR [PATTERN]
 
 A command is a line of a code block, what follows the prompt in a transcript, an example of the manual page, or, in
 README.md, docs/install.md and docs/operations.md, a piece of inline code that begins with the name of a program. Blocks marked
-```text or ```yaml hold no commands. A command that commands.txt does not name is a failure, and so is a name there that
-no document has. Of all of them targets of make, presets, scripts, subcommands and options have to exist. With --system the
-commands marked `system` run, in the order of commands.txt; without it the others. PATTERN: only those that match.
+```text or ```yaml hold no commands. The commands of KIND run, in the order of commands.txt; of PATTERN only those that match.
+KIND `run` also checks all commands: a command that commands.txt does not name is a failure, and so is a name there that no
+document has, and a kind that no test runs. Targets of make, presets, scripts, subcommands and options have to exist, also
+those in the inline code of the other documents. If no command could run, the test is skipped, with the reason.
 """
 
 import contextlib
@@ -19,12 +20,13 @@ import sys
 sys.dont_write_bytecode = True  # the source tree is only read
 
 from command_checks import Checks, without_comment
-from command_places import Directory, System
+from command_places import Directory, Skipped, System
 
 PROMPT = re.compile(r"^(?:\w+\$|\$|#(?= [A-Z_]+=| anynet export)) (.*)")
 FENCE = re.compile(r"^ *```(\w*)")
-WORDS = ("run", "system", "dry", "as", "in", "if", "before", "then", "ends", "prints", "until", "check")
-KINDS = ("run", "system", "dry", "check")
+KINDS = ("run", "system", "nccl", "guest", "aarch64")
+WORDS = (*KINDS, "as", "in", "if", "before", "then", "ends", "prints", "until")
+SECONDS = {"run": 60, "nccl": 900, "guest": 900, "aarch64": 900}
 INLINE = ("README.md", "docs/install.md", "docs/operations.md")
 PROGRAMS = re.compile(r"""^(?:[A-Z_]+=\S*\s)*(?:make$|make\s|(?:(?:bench|tests|build|tools)/\S*/?\w+\.sh)
     |(?:build/\S+|cmake|ctest|cpack|anynet|\S+/bin/anynet|net_bench|gnuplot|apt-get|nft|dpkg-deb|pip|tar|eval|srun|kubectl|systemctl
@@ -48,8 +50,8 @@ def block_commands(language, lines):
 
 
 def commands(source):
-    """(place, command, text of the script or None) of each command in the documents."""
-    pages = sorted([*source.glob("*.md"), *source.glob("docs/*.md")])
+    """(place, command, text of the script or None, whether it has to be in commands.txt) of each command in the documents."""
+    pages = sorted([*source.glob("*.md"), *source.glob("docs/*.md"), *source.glob("bench/*.md")])
     for page in pages:
         name = str(page.relative_to(source))
         if name == "CHANGELOG.md":
@@ -60,18 +62,19 @@ def commands(source):
             if fence and language is None:
                 language, block = fence[1], []
             elif fence:
-                for command, script in block_commands(language, block):
-                    yield f"{name}:{number - len(block)}", command, script
+                if not name.startswith("bench/"):
+                    for command, script in block_commands(language, block):
+                        yield f"{name}:{number - len(block)}", command, script, True
                 language = None
             elif language is not None:
                 block.append(line)
-            elif name in INLINE:
+            else:
                 for code in re.findall(r"`([^`]+)`", line):
                     if PROGRAMS.match(code):
-                        yield f"{name}:{number}", code, None
+                        yield f"{name}:{number}", code, None, name in INLINE
     for number, line in enumerate((source / "docs/anynet.1").read_text(encoding="utf-8").splitlines(), 1):
         if line.startswith(".Dl "):
-            yield f"docs/anynet.1:{number}", PROMPT.match(line[4:].replace(r"\(dq", '"'))[1], None
+            yield f"docs/anynet.1:{number}", PROMPT.match(line[4:].replace(r"\(dq", '"'))[1], None, True
 
 
 def read_list(path):
@@ -86,7 +89,7 @@ def read_list(path):
                 raise SystemExit(f"{path}:{number}: named twice: {line}")
             continue
         word, _, rest = line.strip().partition(" ")
-        if word not in WORDS or entry is None or bool(rest) == (word in ("run", "system", "dry")):
+        if word not in WORDS or entry is None or bool(rest) == (word in KINDS):
             raise SystemExit(f"{path}:{number}: {line}")
         entry[word] = rest
     for command, entry in found.items():
@@ -99,76 +102,73 @@ class Report:
     """Counts what was done, and prints what is wrong."""
 
     def __init__(self):
-        self.counts = dict.fromkeys((*KINDS, "left out", "wrong"), 0)
+        self.done = self.left_out = self.wrong = 0
+        self.reason = ""
 
-    def add(self, where, command, kind, wrong):
-        self.counts[kind] += 1
+    def fail(self, where, command, wrong):
+        self.wrong += 1
+        print(f"FAIL: {where}: {command}\n  {wrong}", flush=True)
+
+    def carry_out(self, place, entry, where, command):
+        """A command by what the list says of it; it is left out where its condition is not met, or it says so itself."""
+        try:
+            status, said = place.bash(place.filled(entry["if"])) if "if" in entry else (0, "")
+            if status != 0:
+                raise Skipped(said)
+            wrong = place.run(entry, command)
+        except Skipped as skipped:
+            self.left_out += 1
+            self.reason = str(skipped).strip().rpartition("\n")[2]
+            return
+        self.done += 1
         if wrong:
-            self.counts["wrong"] += 1
-            print(f"FAIL: {where}: {command}\n  {wrong}", flush=True)
-
-    def carry_out(self, place, found, entry, command):
-        """A command by what the list says of it; where its condition is not met it is left out."""
-        where, script = found
-        kind = next(kind for kind in KINDS if kind in entry)
-        if "if" in entry and place.bash(entry["if"])[0]:
-            kind, wrong = "left out", None
-        else:
-            wrong = place.run(entry, script or command)
-        self.add(where, command, kind, wrong)
+            self.fail(where, command, wrong)
 
 
-def run_quick(source, build, expected, found):
-    """Everything but what is run in a copy of this system."""
-    checks, report = Checks(source, build), Report()
-    with contextlib.ExitStack() as stack:
-        place = Directory(source, build, stack)
-        for command, (where, script) in found.items():
-            entry = expected.get(command)
-            wrong = checks.wrong(script or command)
-            if entry is None:
-                report.add(where, command, "check", f"tests/docs/commands.txt does not name it{': ' + wrong if wrong else ''}")
-            elif not wrong and "run" in entry:
-                report.carry_out(place, (where, script), entry, command)
-            elif not wrong and "dry" in entry:
-                report.add(where, command, "dry", checks.planned(command, place.env))
-            else:
-                report.add(where, command, "system" if "system" in entry else "check", wrong)
-    return report.counts
-
-
-def run_system(source, expected, found):
-    """What changes the system, in a copy of it."""
-    report = Report()
-    with contextlib.ExitStack() as stack:
-        place = System(source, stack)
-        for command, entry in expected.items():
-            if "system" in entry and command in found:
-                report.carry_out(place, found[command], entry, command)
-    return report.counts
+def check_all(source, build, expected, report):
+    """What has to hold for each command, whether it is run here or by another test."""
+    checks, found = Checks(source, build), set()
+    for where, command, script, listed in commands(source):
+        wrong = checks.wrong(script or command)
+        if listed and command not in expected:
+            wrong = f"tests/docs/commands.txt does not name it{': ' + wrong if wrong else ''}"
+        if wrong:
+            report.fail(where, command, wrong)
+        if listed:
+            found.add(command)
+    for command in expected.keys() - found:
+        report.fail("tests/docs/commands.txt", command, "no document has it")
+    tests = "".join(path.read_text(encoding="utf-8") for path in source.glob("tests/*/CMakeLists.txt"))
+    for kind in KINDS:
+        count = sum(kind in entry for entry in expected.values())
+        if count and f"commands.py {kind} " not in tests:
+            report.fail("tests", kind, "no test runs these commands")
+        print(f"{count} commands are of the kind {kind}")
 
 
 def main(arguments):
-    system = arguments[:1] == ["--system"]
-    if system:
+    kind = arguments[0]
+    if kind == "system":
         System.enter()
-    source, build = map(pathlib.Path, arguments[system:][:2])
-    pattern = re.compile("".join(arguments[system + 2:]))
-    expected = read_list(source / "tests/docs/commands.txt")
+    source, build = map(pathlib.Path, arguments[1:3])
+    pattern = re.compile("".join(arguments[3:]))
+    expected, report = read_list(source / "tests/docs/commands.txt"), Report()
+    if kind == "run" and not pattern.pattern:
+        check_all(source, build, expected, report)
     found = {}
-    for where, command, script in commands(source):
-        if pattern.search(command):
-            found.setdefault(command, (where, script))
-    counts = run_system(source, expected, found) if system else run_quick(source, build, expected, found)
-    for command in expected.keys() - found.keys() if not pattern.pattern else ():
-        counts["wrong"] += 1
-        print(f"FAIL: tests/docs/commands.txt: no document has: {command}")
-    if system:
-        print("{system} commands run, {left out} left out, {wrong} wrong".format(**counts))
-    else:
-        print("{run} commands run, {system} run by docs.system, {dry} planned by make -n, {check} checked only, {left out} left out,"
-              " {wrong} wrong".format(**counts))
-    return bool(counts["wrong"])
+    for where, command, script, listed in commands(source):
+        if listed:
+            found.setdefault(command, (where, script or command))
+    with contextlib.ExitStack() as stack:
+        place = System(source, stack) if kind == "system" else Directory(source, build, stack, SECONDS[kind])
+        for command, entry in expected.items():
+            if kind in entry and command in found and pattern.search(command):
+                report.carry_out(place, entry, *found[command])
+    print(f"{report.done} commands of the kind {kind} run, {report.left_out} left out, {report.wrong} wrong")
+    if report.left_out and not report.done:
+        print(report.reason if report.reason.startswith("SKIP") else f"SKIP: {report.reason}")
+        return 77
+    return bool(report.wrong)
 
 
 if __name__ == "__main__":

@@ -97,17 +97,6 @@ topology)
 		-N "NCCL_TOPO_FILE=$out/gdr.xml NCCL_NET_GDR_LEVEL=SYS NCCL_NET_GDR_READ=1 $plugin"
 	said ' in GPU memory, and user buffers registered with it [1-9][0-9]* times; net API v11 of '
 	;;
-# NVIDIA's own programs.
-tests)
-	tests=${ANYNET_NCCL_TESTS:-${libs%/*}/nccl-tests-2.19.6}
-	[ -d "$tests" ] || skip "nccl: no source of nccl-tests in $tests ('make nccl' fetches it, ANYNET_NCCL_TESTS names it)"
-	command -v mpirun >/dev/null || skip "nccl: no mpirun (packages.txt, [nccl-tests])"
-	unset NCCL_ALGO NCCL_PROTO
-	expect 0 "# everything of the short form is as it should be" "$here/../../bench/real/run.sh" --software --short \
-		--no-build --nccl-tests "$tests" --only nccl-tests --ranks 2,4 --out "$out/results" "$build"
-	[ "$(grep -c 'Out of bounds values : 0 OK' "$out/said")" = 24 ] || fail "not 6 programs, 2 nets, 2 and 4 ranks"
-	[ "$(grep -c ': NET/anynet carried all channels' "$out/said")" = 12 ] || fail "another net carried channels"
-	;;
 killed)
 	expect 0 "all results are right" bench -N "$plugin" -r 3 -t killed
 	said '^# killed +[12] of the 2 others had an error of their own'

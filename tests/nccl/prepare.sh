@@ -4,12 +4,12 @@
 # runtime in software (runtime.sh), its device code replaced by ours for the CPU (device.mk). What NCCL does
 # on the host - the topology, the search for a net plugin, the proxies that drive it - is NVIDIA's code.
 #
-# Usage: tests/nccl/prepare.sh [--offline]
+# Usage: tests/nccl/prepare.sh [--offline [--tests]]
 #
 # Prints the directory that libnccl.so.2, libcudart.so.13, libcuda.so.1 and libnvidia-ml.so.1 are in. The first time it
 # downloads 1.3 MB and compiles for two minutes on 2 cores. --offline: download nothing. Where something is
 # missing it prints "SKIP" with the reason and exits with 77. Needs no root. Without --offline it also fetches the
-# source of NVIDIA's nccl-tests beside it, for the test nccl.tests.
+# source of NVIDIA's nccl-tests beside it, for the test nccl.tests. --tests: print the directory of that source.
 #
 # ANYNET_NCCL_CACHE   where it is kept, 30 MB (default $XDG_CACHE_HOME/anynet-nccl, or
 #                     ~/.cache/anynet-nccl)
@@ -120,8 +120,10 @@ mark() {
 		"$gpus/device.mk" | sha256sum | cut -d ' ' -f 1
 }
 
-case ${1:-} in
+tests=''
+case $* in
 --offline) offline=yes ;;
+'--offline --tests') offline=yes tests=${ANYNET_NCCL_TESTS:-$cache/nccl-tests-$tests_version} ;;
 '') ;;
 *)
 	sed -n '/^# Usage/,/^$/s/^# //p' "$0" >&2
@@ -143,4 +145,8 @@ if [ "$(cat "$cache/lib/mark" 2>/dev/null)" != "$(mark)" ]; then
 	mark >"$cache/lib/mark"
 fi
 [ -n "$offline" ] || fetch_tests
-echo "$cache/lib"
+if [ -n "$tests" ]; then
+	[ -d "$tests" ] || give_up "no source of nccl-tests in $tests ('make nccl' fetches it, ANYNET_NCCL_TESTS names it)"
+	command -v mpirun >/dev/null || give_up "no mpirun (packages.txt, [nccl-tests])"
+fi
+echo "${tests:-$cache/lib}"
