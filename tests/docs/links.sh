@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # No relative link of the documents is dead, and no reference of a source to docs/net-api.md; README.md has at most 200
 # lines, and docs/architecture.md at most 250; it names every source of plugin/ and transports/, and none that does not
-# exist. Usage: links.sh SOURCE_DIR
+# exist; the chart docs/results.svg is that of bench/results.dat. Usage: links.sh SOURCE_DIR
 set -u
 cd "${1:?}" || exit 1
 bad=0
@@ -26,4 +26,9 @@ done
 for name in $(echo "$floors" | grep -vxF "$sources"); do
 	echo "docs/architecture.md names $name, which does not exist" && bad=1
 done
+drawn=$(sed -n 's|.*<text>\([0-9.]*\)</text>.*|\1|p' docs/results.svg | grep '\.[0-9][0-9]$')
+[ "$drawn" = "$(awk '!/^#/ { print $1 }' bench/results.dat)" ] || {
+	echo "docs/results.svg does not show bench/results.dat: gnuplot bench/results.gp >docs/results.svg"
+	bad=1
+}
 exit "$bad"
