@@ -4,12 +4,13 @@
 
 Usage: commands.py KIND SOURCE_DIR BUILD_DIR [PATTERN]
 
-A command is a line of a code block, what follows the prompt in a transcript, an example of the manual page, or, in
-README.md, docs/install.md and docs/operations.md, a piece of inline code that begins with the name of a program. Blocks marked
-```text or ```yaml hold no commands. The commands of KIND run, in the order of commands.txt; of PATTERN only those that match.
-KIND `run` also checks all commands: a command that commands.txt does not name is a failure, and so is a name there that no
-document has, and a kind that no test runs. Targets of make, presets, scripts, subcommands and options have to exist, also
-those in the inline code of the other documents. If no command could run, the test is skipped, with the reason.
+A command is a line of a code block, what follows the prompt in a transcript, an example of the manual page, or, in the files
+of INLINE, a piece of inline code that begins with the name of a program. Blocks marked ```text or ```yaml hold no commands.
+
+The commands of KIND run, in the order of commands.txt; of PATTERN only those that match. KIND `run` also checks all commands: a
+command that commands.txt does not name is a failure, and so is a name there that no document has, and a kind that no test runs.
+Targets of make, presets, scripts, subcommands and options have to exist, also those in the inline code of the other documents.
+If no command could run, the test is skipped, with the reason.
 """
 
 import contextlib
@@ -27,7 +28,7 @@ FENCE = re.compile(r"^ *```(\w*)")
 KINDS = ("run", "system", "nccl", "guest", "aarch64")
 WORDS = (*KINDS, "as", "in", "if", "before", "then", "ends", "prints", "until")
 SECONDS = {"run": 60, "nccl": 900, "guest": 900, "aarch64": 900}
-INLINE = ("README.md", "docs/install.md", "docs/operations.md")
+INLINE = ("README.md", "docs/hardware.md", "docs/install.md", "docs/operations.md", "docs/settings.md")
 PROGRAMS = re.compile(r"""^(?:[A-Z_]+=\S*\s)*(?:make$|make\s|(?:(?:bench|tests|build|tools)/\S*/?\w+\.sh)
     |(?:build/\S+|cmake|ctest|cpack|anynet|\S+/bin/anynet|net_bench|gnuplot|apt-get|nft|dpkg-deb|pip|tar|eval|srun|kubectl|systemctl
     |update-alternatives|ulimit|head|export)\s)""", re.X)
