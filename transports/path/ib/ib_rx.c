@@ -314,6 +314,7 @@ static int take_control(struct ib_stream *stream, const struct ib_inbound *inbou
 		header.length = 0;
 	}
 	if (header.type == ANYNET_FRAME_ASK_ALL) {
+		stream->asked = 0; /* an ASK that came before was no more than a LOOK there */
 		send_ask_all(comm);
 		return 0;
 	}
