@@ -2,23 +2,19 @@
 #include "real_nccl.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include <support/check.h>
 
 /* A file that is named explicitly must be usable. */
 static void add_named(struct nccl_copies *copies, const struct host *host, const char *list)
 {
-	while (list && *list) {
-		size_t bytes = strcspn(list, ":");
-		char *path = text_copy(list, bytes);
-		const struct nccl_copy *copy = bytes ? copies_add(copies, host, path) : NULL;
+	const char *path;
 
-		check_that(!bytes || (copy && !copy->error && copy->version.code),
-			   "LIBNCCL_FILES: %s: %s", path,
-			   copy && copy->error ? copy->error : "no libnccl");
-		free(path);
-		list += bytes + (list[bytes] == ':');
+	while (list && (path = text_next(&list, ":"))) {
+		const struct nccl_copy *copy = copies_add(copies, host, path);
+
+		check_that(copy && !copy->error && copy->version.code, "LIBNCCL_FILES: %s: %s",
+			   path, copy && copy->error ? copy->error : "no libnccl");
 	}
 }
 

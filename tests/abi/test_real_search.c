@@ -215,8 +215,6 @@ static void attempt_once(int fd, void *arg)
 		check_that(logged(log, "Assigned NET plugin %s to comm", name), "%s", log);
 	}
 	check_int(result, outcome.state == PLUGIN_FILTERED ? INVALID_USAGE : 0);
-	plugin_outcome_free(&outcome);
-	loader_close(&loader);
 }
 
 /* With each libnccl on this host in which it is possible. */
@@ -244,8 +242,6 @@ static void by_each(const char *net_plugin, const char *net, bool taken)
 		rmdir(attempt.directory);
 		tried++;
 	}
-	copies_free(&copies);
-	loader_close(&loader);
 	if (!tried)
 		check_skip("no libnccl.so.2 of NCCL 2.28 with its symbols");
 }

@@ -176,8 +176,6 @@ static void search_once(int fd, void *arg)
 		   value ? value : "(unset)", names, expected_names(one->search, range));
 	check((outcome.api == 0) == (!outcome.file || range->api_newest < OURS_OLDEST));
 	open_names(range, &outcome);
-	plugin_outcome_free(&outcome);
-	loader_close(&loader);
 }
 
 static void test_search(struct test_net *net)
@@ -423,8 +421,6 @@ static void test_real_libnccl(struct test_net *net)
 		elf_file_close(&elf);
 		compared++;
 	}
-	copies_free(&copies);
-	loader_close(&loader);
 	dlclose(ours);
 	if (!compared)
 		check_skip("no libnccl.so.2 is found, and LIBNCCL_FILES names none");

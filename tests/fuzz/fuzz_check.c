@@ -14,8 +14,9 @@
 #include "tools/check/ld_cache.h"
 #include "tools/check/library.h"
 #include "tools/check/pci.h"
-#include "tools/check/text.h"
 #include "tools/check/variables.h"
+#include "tools/shared/memory.h"
+#include "tools/shared/text.h"
 
 #define KINDS 8 /* of inputs */
 
@@ -33,7 +34,6 @@ static void read_library(const uint8_t *data, size_t bytes)
 		abort();
 	memcpy(copy, data, bytes);
 	library_take(copy, bytes, "input", &library);
-	library_free(&library);
 	if (!elf_file_take(&elf, copy, bytes, "input", err, sizeof(err)))
 		elf_file_defines_version(&elf, "GLIBC_2.34");
 	elf_file_close(&elf);
@@ -71,8 +71,6 @@ static void print(const char *text)
 	}
 	if (strcmp(clean, again) != 0)
 		abort();
-	free(again);
-	free(clean);
 }
 
 static void read_text(unsigned kind, const char *text)
@@ -93,24 +91,22 @@ static void read_text(unsigned kind, const char *text)
 		variable_meant(text);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+static void read_input(const uint8_t *data, size_t bytes)
 {
 	size_t total = 0;
 	char *text;
 
-	if (!bytes)
-		return 0;
 	switch (data[0] % KINDS) {
 	case 0:
 		read_library(data + 1, bytes - 1);
-		return 0;
+		break;
 	case 1:
 		ld_cache_walk((const char *)data + 1, bytes - 1, visit_cached, &total);
-		return 0;
+		break;
 	case 6:
 		pci_redirects(data + 1, bytes - 1);
 		nccl_version_in((const char *)data + 1, bytes - 1);
-		return 0;
+		break;
 	default:
 		text = calloc(1, bytes);
 		if (!text)
@@ -118,6 +114,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		memcpy(text, data + 1, bytes - 1);
 		read_text(data[0] % KINDS, text);
 		free(text);
-		return 0;
+		break;
 	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	if (bytes)
+		read_input(data, bytes);
+	memory_release(NULL);
+	return 0;
 }

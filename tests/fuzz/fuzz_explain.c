@@ -12,6 +12,7 @@
 #include "tools/explain/report.h"
 #include "tools/explain/rules.h"
 #include "tools/explain/scan.h"
+#include "tools/shared/memory.h"
 
 #define BLOCK_MIN 256
 
@@ -23,8 +24,8 @@ static struct rules *built_in(void)
 	if (rules)
 		return rules;
 	rules = rules_new();
-	must(rules && !rules_add(rules, (const char *)explain_rules_text, explain_rules_bytes, "",
-				 why, sizeof(why)));
+	must(!rules_add(rules, (const char *)explain_rules_text, explain_rules_bytes, "", why,
+			sizeof(why)));
 	must(!rules_finish(rules, why, sizeof(why)));
 	return rules;
 }
@@ -35,7 +36,6 @@ static void use_as_rules(const char *text, size_t bytes)
 	struct match match;
 	char why[512] = "";
 
-	must(rules);
 	if (rules_add(rules, text, bytes, "fuzz", why, sizeof(why)) ||
 	    rules_finish(rules, why, sizeof(why)) ||
 	    rules_check(rules, rules->count, why, sizeof(why)))
@@ -51,7 +51,6 @@ static struct report *read_log(const char *text, size_t bytes, size_t block)
 	struct scan *scan = scan_new(built_in(), report, block);
 
 	scan_memory(scan, text, bytes, "log");
-	scan_free(scan);
 	report_conclude(report);
 	return report;
 }
@@ -120,24 +119,27 @@ static void print(const struct report *report)
 	free(json);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+static void use_as_log(const char *text, size_t bytes, size_t block)
 {
-	const char *text = (const char *)data + 1;
-	struct report *report, *whole;
+	struct report *report = read_log(text, bytes, block), *whole;
 
-	if (!bytes--)
-		return 0;
-	if (data[0] & 1) {
-		use_as_rules(text, bytes);
-		return 0;
-	}
-	report = read_log(text, bytes, BLOCK_MIN + data[0]);
 	print(report);
 	if (is_plain(text, bytes)) {
 		whole = read_log(text, bytes, bytes + BLOCK_MIN);
 		must_be_equal(report, whole);
-		report_free(whole);
 	}
-	report_free(report);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	const void *mark;
+
+	built_in();
+	mark = memory_mark();
+	if (bytes && data[0] & 1)
+		use_as_rules((const char *)data + 1, bytes - 1);
+	else if (bytes)
+		use_as_log((const char *)data + 1, bytes - 1, BLOCK_MIN + data[0]);
+	memory_release(mark);
 	return 0;
 }

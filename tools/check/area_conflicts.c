@@ -8,8 +8,6 @@
 
 #include "transports/device/name_filter.h"
 
-#define AREA "settings"
-
 /* True if every working interface that matches the filter is of this class or a worse one. */
 static bool are_at_best(const struct check *check, const char *filter, enum netif_class class)
 {
@@ -38,94 +36,71 @@ static void check_prefixes(struct check *check, const char *name, const char *fi
 			continue;
 		matched = interfaces_matching(&check->interfaces, link);
 		if (matched.count > 1 && text_list_has(&matched, link)) {
-			char *names = text_list_join(&matched, 8);
-
-			finding_add(&check->report, CHECK_WARN, AREA, "ifname-prefix",
-				    "%s=%s matches more than %s: %s", name, filter, link, names);
-			finding_why(&check->report,
-				    "names are prefixes; traffic is spread over all "
-				    "that match");
-			finding_fix(&check->report, "export %s==%s for this interface alone", name,
-				    link);
-			free(names);
+			found(check, CHECK_WARN, "ifname-prefix", "%s=%s matches more than %s: %s",
+			      name, filter, link, text_list_join(&matched, 8));
+			found_why(check,
+				  "names are prefixes; traffic is spread over all that match");
+			found_fix(check, "export %s==%s for this interface alone", name, link);
 		}
-		text_list_free(&matched);
 	}
 }
 
-/* Lists the interfaces that could be named instead. The caller frees the text. */
-static char *usable_names(const struct check *check)
+/* Lists the interfaces that could be named instead. */
+static const char *usable_names(const struct check *check)
 {
 	struct text_list names = interfaces_matching(&check->interfaces, "^=lo");
-	char *text = names.count ? text_list_join(&names, 8) : text_format("none but lo");
 
-	text_list_free(&names);
-	return text;
+	return names.count ? text_list_join(&names, 8) : "none but lo";
 }
 
 static void report_no_interface(struct check *check, const char *name, const char *filter)
 {
 	bool nccls = !strncmp(name, "NCCL_", 5);
 
-	finding_add(&check->report, nccls ? CHECK_ERROR : CHECK_WARN, AREA, "ifname-none",
-		    "%s=%s matches no interface that is up and has an address", name, filter);
-	finding_why(&check->report,
-		    nccls ? "NCCL's own bootstrap needs one and fails with \"no socket interface "
-			    "found\", with any plugin"
-			  : "anynet ignores it with a warning");
+	found(check, nccls ? CHECK_ERROR : CHECK_WARN, "ifname-none",
+	      "%s=%s matches no interface that is up and has an address", name, filter);
+	found_why(check, nccls ? "NCCL's own bootstrap needs one and fails with \"no socket "
+				 "interface found\", with any plugin"
+			       : "anynet ignores it with a warning");
 }
 
 static void check_ifname(struct check *check, const char *name)
 {
 	const char *filter = host_env(name);
+	const char *usable = usable_names(check);
 	struct text_list matched;
-	char *usable;
 
 	if (!filter || strlen(filter) < 2)
 		return;
 	matched = interfaces_matching(&check->interfaces, filter);
-	usable = usable_names(check);
 	if (!matched.count) {
 		report_no_interface(check, name, filter);
-		finding_fix(&check->report, "unset it, or name one of: %s", usable);
+		found_fix(check, "unset it, or name one of: %s", usable);
 	} else if (are_at_best(check, filter, NETIF_LOCAL)) {
-		char *names = text_list_join(&matched, 8);
-
-		finding_add(&check->report, CHECK_WARN, AREA,
-			    are_at_best(check, filter, NETIF_LOOPBACK) ? "ifname-loopback"
-								       : "ifname-local",
-			    "%s=%s leaves only %s, which does not reach other hosts", name, filter,
-			    names);
-		finding_why(&check->report, "ranks of one host can connect, ranks of several "
-					    "hosts cannot");
-		finding_fix(&check->report, "unset it, or name one of: %s", usable);
-		free(names);
+		found(check, CHECK_WARN,
+		      are_at_best(check, filter, NETIF_LOOPBACK) ? "ifname-loopback"
+								 : "ifname-local",
+		      "%s=%s leaves only %s, which does not reach other hosts", name, filter,
+		      text_list_join(&matched, 8));
+		found_why(check, "ranks of one host can connect, ranks of several hosts cannot");
+		found_fix(check, "unset it, or name one of: %s", usable);
 	} else {
 		check_prefixes(check, name, filter);
 	}
-	free(usable);
-	text_list_free(&matched);
 }
 
 /* Interfaces for PyTorch's own connections: full names, without ^ or =. */
 static void check_gloo(struct check *check, const char *name)
 {
 	const char *value = host_env(name);
-	char *filter = text_format("=%s", value ? value : ""), *usable;
-	struct text_list matched = interfaces_matching(&check->interfaces, filter);
 
-	if (value && !matched.count) {
-		usable = usable_names(check);
-		finding_add(&check->report, CHECK_ERROR, AREA, "ifname-none",
-			    "%s=%s is no interface that is up and has an address", name, value);
-		finding_why(&check->report,
-			    "PyTorch's own connections (Gloo, TensorPipe) fail: \"Unable to find "
-			    "address for\"");
-		finding_fix(&check->report, "unset it, or name one of: %s", usable);
-		free(usable);
-	}
-	text_list_free(&matched);
-	free(filter);
+	if (!value || interfaces_matching(&check->interfaces, text_format("=%s", value)).count)
+		return;
+	found(check, CHECK_ERROR, "ifname-none",
+	      "%s=%s is no interface that is up and has an address", name, value);
+	found_why(check, "PyTorch's own connections (Gloo, TensorPipe) fail: \"Unable to find "
+			 "address for\"");
+	found_fix(check, "unset it, or name one of: %s", usable_names(check));
 }
 
 static void check_sockets(struct check *check)
@@ -137,12 +112,12 @@ static void check_sockets(struct check *check)
 
 	if (!threads || !sockets || product <= 64 || product > 1024 * 1024)
 		return;
-	finding_add(&check->report, CHECK_WARN, AREA, "too-many-sockets",
-		    "NCCL_SOCKET_NTHREADS=%s times NCCL_NSOCKS_PERTHREAD=%s is %ld sockets per "
-		    "connection; the maximum is 64",
-		    threads, sockets, product);
-	finding_why(&check->report, "NCCL uses fewer sockets per thread, anynet 64 connections per peer");
-	finding_fix(&check->report, "reduce them to a product of at most 64; anynet needs neither");
+	found(check, CHECK_WARN, "too-many-sockets",
+	      "NCCL_SOCKET_NTHREADS=%s times NCCL_NSOCKS_PERTHREAD=%s is %ld sockets per "
+	      "connection; the maximum is 64",
+	      threads, sockets, product);
+	found_why(check, "NCCL uses fewer sockets per thread, anynet 64 connections per peer");
+	found_fix(check, "reduce them to a product of at most 64; anynet needs neither");
 }
 
 static bool is_on(const char *name)
@@ -157,30 +132,30 @@ static void check_ib_disabled(struct check *check)
 	const char *net = host_env("NCCL_NET"), *transport = host_env("ANYNET_TRANSPORT");
 
 	if (is_on("NCCL_IB_DISABLE") && net && !strcasecmp(net, "IB")) {
-		finding_add(&check->report, check->anynet_loads ? CHECK_WARN : CHECK_ERROR, AREA,
-			    "ib-asked-and-disabled", "NCCL_NET=%s with NCCL_IB_DISABLE=%s", net,
-			    host_env("NCCL_IB_DISABLE"));
-		finding_why(&check->report,
-			    check->anynet_loads
-				    ? "one requests InfiniBand, the other disables it: anynet "
-				      "uses TCP"
-				    : "one requests InfiniBand, the other disables it: NCCL has "
-				      "no network left and fails with ncclInvalidUsage");
-		finding_fix(&check->report, "unset one of the two");
+		found(check, check->anynet_loads ? CHECK_WARN : CHECK_ERROR,
+		      "ib-asked-and-disabled", "NCCL_NET=%s with NCCL_IB_DISABLE=%s", net,
+		      host_env("NCCL_IB_DISABLE"));
+		found_why(
+			check,
+			check->anynet_loads
+				? "one requests InfiniBand, the other disables it: anynet uses TCP"
+				: "one requests InfiniBand, the other disables it: NCCL has no "
+				  "network left and fails with ncclInvalidUsage");
+		found_fix(check, "unset one of the two");
 	}
 	if (transport && !strcasecmp(transport, "ib") &&
 	    (is_on("NCCL_IB_DISABLE") || is_on("ANYNET_IB_DISABLE"))) {
-		finding_add(&check->report, CHECK_WARN, AREA, "ib-asked-and-disabled",
-			    "ANYNET_TRANSPORT=ib with InfiniBand disabled");
-		finding_why(&check->report, "anynet uses TCP");
-		finding_fix(&check->report, "unset NCCL_IB_DISABLE and ANYNET_IB_DISABLE, or "
-					    "ANYNET_TRANSPORT");
+		found(check, CHECK_WARN, "ib-asked-and-disabled",
+		      "ANYNET_TRANSPORT=ib with InfiniBand disabled");
+		found_why(check, "anynet uses TCP");
+		found_fix(check,
+			  "unset NCCL_IB_DISABLE and ANYNET_IB_DISABLE, or ANYNET_TRANSPORT");
 	}
 	if (transport && net && !strcasecmp(transport, "tcp") && !strcasecmp(net, "IB")) {
-		finding_add(&check->report, CHECK_WARN, AREA, "ib-asked-and-disabled",
-			    "NCCL_NET=%s with ANYNET_TRANSPORT=%s", net, transport);
-		finding_why(&check->report, "anynet's own setting has precedence: TCP");
-		finding_fix(&check->report, "unset one of the two");
+		found(check, CHECK_WARN, "ib-asked-and-disabled",
+		      "NCCL_NET=%s with ANYNET_TRANSPORT=%s", net, transport);
+		found_why(check, "anynet's own setting has precedence: TCP");
+		found_fix(check, "unset one of the two");
 	}
 }
 
@@ -201,10 +176,10 @@ static void check_limits(struct check *check)
 
 		if (!least || !most || strtol(least, NULL, 0) <= strtol(most, NULL, 0))
 			continue;
-		finding_add(&check->report, CHECK_WARN, AREA, "least-above-most",
-			    "%s=%s is above %s=%s", pairs[i].least, least, pairs[i].most, most);
-		finding_why(&check->report, "it is not documented which of the two NCCL uses");
-		finding_fix(&check->report, "unset one of them");
+		found(check, CHECK_WARN, "least-above-most", "%s=%s is above %s=%s", pairs[i].least,
+		      least, pairs[i].most, most);
+		found_why(check, "it is not documented which of the two NCCL uses");
+		found_fix(check, "unset one of them");
 	}
 }
 
@@ -217,34 +192,30 @@ static void check_hca(struct check *check)
 	for (size_t i = 0; filter && i < devices.count; i++)
 		matches |= name_filter_pass(filter, devices.items[i], -1);
 	if (filter && !matches && (devices.count || *filter != '^')) {
-		char *names = devices.count ? text_list_join(&devices, 16)
-					    : text_format("the devices of this host (none)");
-
-		finding_add(&check->report, devices.count ? CHECK_WARN : CHECK_NOTE, AREA,
-			    "hca-none", "NCCL_IB_HCA=%s matches none of %s", filter, names);
-		finding_why(&check->report, "InfiniBand and RoCE are not used");
-		finding_fix(&check->report, "unset it, or name one of these devices");
-		free(names);
+		found(check, devices.count ? CHECK_WARN : CHECK_NOTE, "hca-none",
+		      "NCCL_IB_HCA=%s matches none of %s", filter,
+		      devices.count ? text_list_join(&devices, 16)
+				    : "the devices of this host (none)");
+		found_why(check, "InfiniBand and RoCE are not used");
+		found_fix(check, "unset it, or name one of these devices");
 	}
-	text_list_free(&devices);
 }
 
 static void check_notes(struct check *check)
 {
 	const struct {
-		const char *id, *text;
+		const char *id, *what, *text;
 	} notes[] = {
-		{ "family-none", check->interfaces.notes.family },
-		{ "subnet-none", check->interfaces.notes.subnet },
+		{ "family-none", "the address family", check->interfaces.notes.family },
+		{ "subnet-none", "the subnet", check->interfaces.notes.subnet },
 	};
-	const char *const names[] = { "the address family", "the subnet" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(notes); i++) {
 		if (!*notes[i].text)
 			continue;
-		finding_add(&check->report, CHECK_WARN, AREA, notes[i].id,
-			    "%s that is requested: %s", names[i], notes[i].text);
-		finding_fix(&check->report, "unset it, or give the interface such an address");
+		found(check, CHECK_WARN, notes[i].id, "%s that is requested: %s", notes[i].what,
+		      notes[i].text);
+		found_fix(check, "unset it, or give the interface such an address");
 	}
 }
 

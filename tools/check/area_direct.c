@@ -9,7 +9,6 @@
 
 #include "pci.h"
 
-#define AREA         "gpu"
 #define DEVICES      "/sys/class/infiniband"
 #define NO_DISTANCE  (-1)
 #define DMABUF_MAJOR 5 /* Linux 5.12 and newer can register dma-bufs */
@@ -65,7 +64,6 @@ static bool kernel_has_dmabuf(const struct host *host)
 
 	if (release)
 		sscanf(release, "%4d.%4d", &major, &minor);
-	free(release);
 	return major > DMABUF_MAJOR || (major == DMABUF_MAJOR && minor >= DMABUF_MINOR);
 }
 
@@ -89,33 +87,30 @@ static void find_method(const struct host *host, struct direct *direct)
 		direct->why = "nvidia_peermem is not loaded, and NCCL_DMABUF_ENABLE=0";
 	else
 		direct->method = "dma-buf";
-	free(version);
 }
 
 static void report_acs(struct check *check, const char *bridge, const char *gpu, const char *device)
 {
-	finding_add(&check->report, CHECK_WARN, AREA, "acs",
-		    "ACS at %s routes transfers between GPU %s and %s through the CPU",
-		    strrchr(bridge, '/') + 1, gpu, device);
-	finding_why(&check->report, "GPUDirect RDMA is slow or hangs");
-	finding_fix(&check->report,
-		    "disable ACS in the BIOS, or for this bridge: setpci -s %s ECAP_ACS+6.w=0000",
-		    strrchr(bridge, '/') + 1);
+	found(check, CHECK_WARN, "acs",
+	      "ACS at %s routes transfers between GPU %s and %s through the CPU",
+	      strrchr(bridge, '/') + 1, gpu, device);
+	found_why(check, "GPUDirect RDMA is slow or hangs");
+	found_fix(check,
+		  "disable ACS in the BIOS, or for this bridge: setpci -s %s ECAP_ACS+6.w=0000",
+		  strrchr(bridge, '/') + 1);
 }
 
 /* ACS redirects requests at the NIC's bridges, and completions at the GPU's. */
 static void check_acs(struct check *check, struct direct *direct, const char *gpu,
 		      const char *gpu_path, const char *device, const char *device_path)
 {
-	char *bridges[] = { pci_acs_bridge(&check->host, device_path, &direct->acs_unknown),
-			    pci_acs_bridge(&check->host, gpu_path, &direct->acs_unknown) };
+	const char *above_device = pci_acs_bridge(&check->host, device_path, &direct->acs_unknown);
+	const char *above_gpu = pci_acs_bridge(&check->host, gpu_path, &direct->acs_unknown);
 
-	for (size_t i = 0; i < ARRAY_SIZE(bridges); i++) {
-		if (bridges[i] && (!i || !bridges[0] || strcmp(bridges[0], bridges[i]) != 0))
-			report_acs(check, bridges[i], gpu, device);
-	}
-	free(bridges[0]);
-	free(bridges[1]);
+	if (above_device)
+		report_acs(check, above_device, gpu, device);
+	if (above_gpu && (!above_device || strcmp(above_device, above_gpu) != 0))
+		report_acs(check, above_gpu, gpu, device);
 }
 
 static void check_way(struct check *check, struct direct *direct, const char *gpu,
@@ -127,51 +122,47 @@ static void check_way(struct check *check, struct direct *direct, const char *gp
 
 	direct->any_near |= near;
 	if (!near)
-		finding_add(&check->report, CHECK_OK, AREA, "way",
-			    "GPU %s – %s: %s, GPUDirect RDMA not used at this distance "
-			    "(NCCL_NET_GDR_LEVEL%s%s)",
-			    gpu, device, pci_distance_name(distance), level ? "=" : "",
-			    level ? level : "");
+		found(check, CHECK_OK, "way",
+		      "GPU %s – %s: %s, GPUDirect RDMA not used at this distance "
+		      "(NCCL_NET_GDR_LEVEL%s%s)",
+		      gpu, device, pci_distance_name(distance), level ? "=" : "",
+		      level ? level : "");
 	else
-		finding_add(&check->report, CHECK_OK, AREA, "way",
-			    "GPU %s – %s: %s, GPUDirect RDMA %s%s", gpu, device,
-			    pci_distance_name(distance), direct->method ? "by " : "not used: ",
-			    direct->method ? direct->method : direct->why);
+		found(check, CHECK_OK, "way", "GPU %s – %s: %s, GPUDirect RDMA %s%s", gpu, device,
+		      pci_distance_name(distance), direct->method ? "by " : "not used: ",
+		      direct->method ? direct->method : direct->why);
 	if (near && direct->method)
 		check_acs(check, direct, gpu, gpu_path, device, device_path);
 }
 
 static void check_iommu(struct check *check, const char *gpu)
 {
-	char *path = text_format("/sys/bus/pci/devices/%s/iommu_group/type", gpu);
-	char *type = host_line(&check->host, path);
+	char *type = host_line(&check->host,
+			       text_format("/sys/bus/pci/devices/%s/iommu_group/type", gpu));
 
 	if (type && !strncmp(type, "DMA", 3)) {
-		finding_add(&check->report, CHECK_WARN, AREA, "iommu",
-			    "the IOMMU translates addresses for GPU %s (%s)", gpu, type);
-		finding_why(&check->report, "transfers between GPU and NIC pass through the CPU, "
-					    "or fail");
-		finding_fix(&check->report, "boot with iommu=pt, or disable the IOMMU; in a "
-					    "virtual machine the host controls it");
+		found(check, CHECK_WARN, "iommu", "the IOMMU translates addresses for GPU %s (%s)",
+		      gpu, type);
+		found_why(check, "transfers between GPU and NIC pass through the CPU, or fail");
+		found_fix(check, "boot with iommu=pt, or disable the IOMMU; in a virtual machine "
+				 "the host controls it");
 	}
-	free(type);
-	free(path);
 }
 
 static void report_direct(struct check *check, const struct direct *direct, bool has_driver)
 {
 	if (direct->any_near && !direct->method && has_driver) {
-		finding_add(&check->report, CHECK_NOTE, AREA, "direct-none",
-			    "GPUDirect RDMA is not used: %s", direct->why);
-		finding_why(&check->report, "transfers between GPU and NIC pass through main "
-					    "memory: slower, but correct");
-		finding_fix(&check->report, "modprobe nvidia-peermem, or use the driver's open "
-					    "kernel modules with Linux 5.12 or newer");
+		found(check, CHECK_NOTE, "direct-none", "GPUDirect RDMA is not used: %s",
+		      direct->why);
+		found_why(check, "transfers between GPU and NIC pass through main memory: slower, "
+				 "but correct");
+		found_fix(check, "modprobe nvidia-peermem, or use the driver's open kernel modules "
+				 "with Linux 5.12 or newer");
 	}
 	if (direct->acs_unknown)
-		finding_add(&check->report, CHECK_NOTE, AREA, "acs-unknown",
-			    "only root can read whether ACS is enabled between GPUs and NICs: "
-			    "run this as root as well");
+		found(check, CHECK_NOTE, "acs-unknown",
+		      "only root can read whether ACS is enabled between GPUs and NICs: run this "
+		      "as root as well");
 }
 
 void check_direct(struct check *check, const struct text_list *gpus)
@@ -185,17 +176,13 @@ void check_direct(struct check *check, const struct text_list *gpus)
 
 		check_iommu(check, gpus->items[i]);
 		for (size_t j = 0; gpu_path && j < devices.count; j++) {
-			char *link = text_format(DEVICES "/%s/device", devices.items[j]);
-			char *path = pci_path(&check->host, link);
+			char *path = pci_path(&check->host,
+					      text_format(DEVICES "/%s/device", devices.items[j]));
 
 			if (path)
 				check_way(check, &direct, gpus->items[i], gpu_path,
 					  devices.items[j], path);
-			free(path);
-			free(link);
 		}
-		free(gpu_path);
 	}
 	report_direct(check, &direct, host_is_file(&check->host, "/proc/driver/nvidia/version"));
-	text_list_free(&devices);
 }

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AREA "gpu"
-
 /* The oldest driver that supports a major version of CUDA. */
 static const struct {
 	int cuda;
@@ -19,31 +17,27 @@ static const struct {
 	{ 13, 580, "580.65.06" },
 };
 
-/* Returns the loaded driver's version, "535.104.05"; NULL = none is loaded. The caller frees it. */
+/* Returns the loaded driver's version, "535.104.05"; NULL = none is loaded. */
 static char *driver_version(const struct host *host)
 {
-	char *line = host_line(host, "/proc/driver/nvidia/version"), *version = NULL;
+	const char *line = host_line(host, "/proc/driver/nvidia/version");
+	char *word;
 
 	/* "NVRM version: NVIDIA UNIX [Open] … Kernel Module [for …]  535.104.05  Sat Aug …" */
-	for (char *word = line ? strtok(line, " \t") : NULL; word && !version;
-	     word = strtok(NULL, " \t")) {
+	while (line && (word = text_next(&line, " \t"))) {
 		if (strspn(word, "0123456789.") == strlen(word) && strchr(word, '.'))
-			version = text_copy(word, strlen(word));
+			return word;
 	}
-	free(line);
-	return version;
+	return NULL;
 }
 
 /* Returns libcuda of a cuda-compat package, if the dynamic loader finds it first. Such a package
- * runs newer CUDA versions than the driver, on data centre GPUs. The caller frees it. */
+ * runs newer CUDA versions than the driver, on data centre GPUs. */
 static char *compat_library(const struct check *check)
 {
 	char *path = loader_find(&check->loader, "libcuda.so.1", NULL, NULL);
 
-	if (path && strstr(path, "/compat/"))
-		return path;
-	free(path);
-	return NULL;
+	return path && strstr(path, "/compat/") ? path : NULL;
 }
 
 /* Returns the driver that this CUDA version needs; NULL = the present one suffices, as far as known. */
@@ -58,11 +52,10 @@ static const char *needed_driver(const char *driver, const char *cuda)
 
 static void explain_old(struct check *check)
 {
-	finding_why(&check->report, "CUDA fails: \"CUDA driver version is insufficient for CUDA "
-				    "runtime version\", unhandled cuda error");
-	finding_fix(&check->report,
-		    "install a newer driver, or packages for an older CUDA (for data centre "
-		    "GPUs: a cuda-compat package on LD_LIBRARY_PATH)");
+	found_why(check, "CUDA fails: \"CUDA driver version is insufficient for CUDA runtime "
+			 "version\", unhandled cuda error");
+	found_fix(check, "install a newer driver, or packages for an older CUDA (for data centre "
+			 "GPUs: a cuda-compat package on LD_LIBRARY_PATH)");
 }
 
 static void check_driver_for(struct check *check, const char *driver, const char *who,
@@ -72,9 +65,9 @@ static void check_driver_for(struct check *check, const char *driver, const char
 
 	if (!needed)
 		return;
-	finding_add(&check->report, CHECK_ERROR, AREA, "driver-old",
-		    "%s is for CUDA %s, which needs driver %s or newer; this host has %s", who,
-		    cuda, needed, driver);
+	found(check, CHECK_ERROR, "driver-old",
+	      "%s is for CUDA %s, which needs driver %s or newer; this host has %s", who, cuda,
+	      needed, driver);
 	explain_old(check);
 }
 
@@ -100,11 +93,8 @@ static struct text_list runtimes(const struct check *check)
 		char *path = loader_find(&check->loader, names[i], NULL, NULL);
 		char *real = path ? host_resolve(&check->host, path) : NULL;
 
-		if (real && *runtime_version(real) && !text_list_has(&files, real))
-			text_list_add(&files, real);
-		else
-			free(real);
-		free(path);
+		if (real && *runtime_version(real))
+			text_list_add_new(&files, real);
 	}
 	return files;
 }
@@ -123,16 +113,15 @@ static void check_runtimes(struct check *check, const char *driver)
 		const char *needed = driver ? needed_driver(driver, version) : NULL;
 
 		if (!needed) {
-			finding_add(&check->report, CHECK_OK, AREA, "runtime",
-				    "CUDA runtime %s in %s", version, files.items[i]);
+			found(check, CHECK_OK, "runtime", "CUDA runtime %s in %s", version,
+			      files.items[i]);
 			continue;
 		}
-		finding_add(&check->report, any_runs ? CHECK_NOTE : CHECK_WARN, AREA, "runtime-new",
-			    "CUDA runtime %s in %s needs driver %s or newer; this host has %s",
-			    version, files.items[i], needed, driver);
+		found(check, any_runs ? CHECK_NOTE : CHECK_WARN, "runtime-new",
+		      "CUDA runtime %s in %s needs driver %s or newer; this host has %s", version,
+		      files.items[i], needed, driver);
 		explain_old(check);
 	}
-	text_list_free(&files);
 }
 
 static void check_versions(struct check *check, const char *driver)
@@ -141,19 +130,19 @@ static void check_versions(struct check *check, const char *driver)
 	const struct nccl_copy *by_default = copies_at(copies, &check->host, copies->by_default);
 	char *compat = compat_library(check);
 
-	finding_add(&check->report, CHECK_OK, AREA, "driver", "driver %s", driver);
+	found(check, CHECK_OK, "driver", "driver %s", driver);
 	if (compat) {
-		finding_add(&check->report, CHECK_NOTE, AREA, "driver-compat",
-			    "programs use %s, which may run newer CUDA versions than the driver", compat);
-		free(compat);
+		found(check, CHECK_NOTE, "driver-compat",
+		      "programs use %s, which may run newer CUDA versions than the driver", compat);
 		return;
 	}
 	for (size_t i = 0; i < copies->user_count; i++) {
 		const struct nccl_user *user = &copies->users[i];
-		char *who = text_format("%s %s in %s", user->name, user->version, user->site->path);
 
-		check_driver_for(check, driver, who, *user->cuda ? user->cuda : user->nccl.cuda);
-		free(who);
+		check_driver_for(check, driver,
+				 text_format("%s %s in %s", user->name, user->version,
+					     user->site->path),
+				 *user->cuda ? user->cuda : user->nccl.cuda);
 	}
 	if (by_default)
 		check_driver_for(check, driver, by_default->path, by_default->version.cuda);
@@ -163,20 +152,17 @@ static void check_versions(struct check *check, const char *driver)
 bool check_driver(struct check *check, const struct text_list *gpus)
 {
 	char *driver = driver_version(&check->host);
-	bool loaded = driver;
 
-	if (loaded) {
+	if (driver) {
 		check_versions(check, driver);
 	} else {
 		check_runtimes(check, NULL);
 		if (gpus->count) {
-			finding_add(&check->report, CHECK_WARN, AREA, "driver-none",
-				    "GPU %s is present, but no NVIDIA driver is loaded",
-				    gpus->items[0]);
-			finding_why(&check->report, "CUDA finds no device");
-			finding_fix(&check->report, "install the driver, or modprobe nvidia");
+			found(check, CHECK_WARN, "driver-none",
+			      "GPU %s is present, but no NVIDIA driver is loaded", gpus->items[0]);
+			found_why(check, "CUDA finds no device");
+			found_fix(check, "install the driver, or modprobe nvidia");
 		}
 	}
-	free(driver);
-	return loaded;
+	return driver;
 }

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#define AREA    "network"
 #define SAMPLES 17 /* maximum number of ports of a range that are tested */
 
 /* Returns the first interface that anynet uses, on which other hosts connect. -1 = none. */
@@ -53,7 +52,7 @@ static char *ports_text(int low, int high)
 	return low == high ? text_format("port %d", low) : text_format("ports %d to %d", low, high);
 }
 
-void check_ports_open(struct check *check, const char *area, int low, int high, const char *whose)
+void check_ports_open(struct check *check, int low, int high, const char *whose)
 {
 	int interface = check->firewall ? interface_of_job(check) : -1;
 	const char *name;
@@ -68,24 +67,22 @@ void check_ports_open(struct check *check, const char *area, int low, int high, 
 	closed = tally.dropped + tally.rejected;
 	ports = ports_text(low, high);
 	if (closed) {
-		finding_add(&check->report, CHECK_WARN, area, "firewall-closed",
-			    "this host's firewall %s connections to %s%s by %s: chain %s",
-			    tally.dropped ? "drops" : "refuses",
-			    closed < tally.tried ? "some of the " : "", ports, name, tally.chain);
-		finding_why(&check->report, "%s: other hosts %s", whose,
-			    tally.dropped ? "wait until they time out" : "are refused");
-		finding_fix(&check->report,
-			    "nft insert rule %s iifname %s tcp dport %d-%d accept (add it to the "
-			    "firewall's configuration as well: it does not survive a restart)",
-			    tally.chain, name, low, high);
+		found(check, CHECK_WARN, "firewall-closed",
+		      "this host's firewall %s connections to %s%s by %s: chain %s",
+		      tally.dropped ? "drops" : "refuses",
+		      closed < tally.tried ? "some of the " : "", ports, name, tally.chain);
+		found_why(check, "%s: other hosts %s", whose,
+			  tally.dropped ? "wait until they time out" : "are refused");
+		found_fix(check,
+			  "nft insert rule %s iifname %s tcp dport %d-%d accept (add it to the "
+			  "firewall's configuration as well: it does not survive a restart)",
+			  tally.chain, name, low, high);
 	} else if (tally.perhaps) {
-		finding_add(&check->report, CHECK_NOTE, area, "firewall-some",
-			    "this host's firewall accepts only some connections to %s by %s, "
-			    "perhaps by address (chain %s): it must accept all hosts of the job; "
-			    "%s",
-			    ports, name, tally.chain, whose);
+		found(check, CHECK_NOTE, "firewall-some",
+		      "this host's firewall accepts only some connections to %s by %s, perhaps by "
+		      "address (chain %s): it must accept all hosts of the job; %s",
+		      ports, name, tally.chain, whose);
 	}
-	free(ports);
 }
 
 /* If the rules cannot be read, reports at least that there are some. */
@@ -93,25 +90,23 @@ static void note_unread(struct check *check)
 {
 	static const char *const tables[] = { "/proc/net/ip_tables_names",
 					      "/proc/net/ip6_tables_names" };
-	bool old = false, found;
+	bool old = false, active;
 
 	for (size_t i = 0; i < ARRAY_SIZE(tables); i++) {
 		char *line = host_line(&check->host, tables[i]);
 
 		old |= line && *line;
-		free(line);
 	}
-	found = old || (!check->firewall &&
-			host_number(&check->host, "/sys/module/nf_tables/refcnt", 0) > 0);
-	if (!found)
+	active = old || (!check->firewall &&
+			 host_number(&check->host, "/sys/module/nf_tables/refcnt", 0) > 0);
+	if (!active)
 		return;
-	finding_add(
-		&check->report, CHECK_NOTE, AREA, "firewall",
-		"a firewall is active whose rules are not examined here (as root: iptables -S "
-		"and nft list ruleset); %s",
-		check->config.port_min ? "it must accept ANYNET_PORT_RANGE and MASTER_PORT"
-				       : "ranks listen on ephemeral ports: if the firewall "
-					 "accepts only some, set ANYNET_PORT_RANGE");
+	found(check, CHECK_NOTE, "firewall",
+	      "a firewall is active whose rules are not examined here (as root: iptables -S and "
+	      "nft list ruleset); %s",
+	      check->config.port_min ? "it must accept ANYNET_PORT_RANGE and MASTER_PORT"
+				     : "ranks listen on ephemeral ports: if the firewall accepts "
+				       "only some, set ANYNET_PORT_RANGE");
 }
 
 void check_firewall(struct check *check)
@@ -122,13 +117,12 @@ void check_firewall(struct check *check)
 
 	if (line && sscanf(line, "%d %d", &low, &high) == 2 && low > 0 && low <= high &&
 	    high <= 65535)
-		check_ports_open(check, AREA, low, high,
+		check_ports_open(check, low, high,
 				 cfg->port_min
 					 ? "NCCL's bootstrap listens on such ports"
 					 : "NCCL's bootstrap and anynet listen on such ports");
 	if (cfg->port_min)
-		check_ports_open(check, AREA, cfg->port_min, cfg->port_max,
+		check_ports_open(check, cfg->port_min, cfg->port_max,
 				 "anynet listens on the ports of ANYNET_PORT_RANGE");
-	free(line);
 	note_unread(check);
 }

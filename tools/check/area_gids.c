@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AREA         "ib"
 #define GIDS_MAX     256
 #define EMPTY_GID    "0000:0000:0000:0000:0000:0000:0000:0000"
 #define CHOOSES_FROM 22100 /* since this release NCCL chooses a GID; older ones use index 0 */
@@ -30,32 +29,19 @@ struct gid_table {
 static char *attribute(const struct check *check, const char *port_path, const char *what,
 		       const char *index)
 {
-	char *path = text_format("%s/gid_attrs/%s/%s", port_path, what, index);
-	char *line = host_line(&check->host, path);
-
-	free(path);
-	return line;
+	return host_line(&check->host, text_format("%s/gid_attrs/%s/%s", port_path, what, index));
 }
 
 static enum gid_kind kind_of(const struct check *check, const char *port_path, const char *index)
 {
-	char *path = text_format("%s/gids/%s", port_path, index);
-	char *gid = host_line(&check->host, path), *type;
-	enum gid_kind kind = GID_GOOD;
+	char *gid = host_line(&check->host, text_format("%s/gids/%s", port_path, index)), *type;
 
-	free(path);
-	if (!gid || !*gid || !strcmp(gid, EMPTY_GID)) {
-		kind = GID_EMPTY;
-	} else if (!strncmp(gid, "fe80:", 5)) {
-		kind = GID_LOCAL;
-	} else {
-		type = attribute(check, port_path, "types", index);
-		if (type && strstr(type, "v1"))
-			kind = GID_V1;
-		free(type);
-	}
-	free(gid);
-	return kind;
+	if (!gid || !*gid || !strcmp(gid, EMPTY_GID))
+		return GID_EMPTY;
+	if (!strncmp(gid, "fe80:", 5))
+		return GID_LOCAL;
+	type = attribute(check, port_path, "types", index);
+	return type && strstr(type, "v1") ? GID_V1 : GID_GOOD;
 }
 
 static struct gid_table read_table(const struct check *check, const char *port_path,
@@ -74,7 +60,6 @@ static struct gid_table read_table(const struct check *check, const char *port_p
 		if (kind != GID_GOOD || (table.best >= 0 && index > table.best))
 			continue;
 		table.best = index;
-		free(table.interface);
 		table.interface = attribute(check, port_path, "ndevs", indices->items[i]);
 	}
 	return table;
@@ -84,65 +69,56 @@ static struct gid_table read_table(const struct check *check, const char *port_p
 static void check_wish(struct check *check, const struct gid_table *table, const char *asked,
 		       const char *name)
 {
-	char *who = asked ? text_format("NCCL_IB_GID_INDEX=%s", asked)
-			  : text_format("NCCL older than 2.21 uses GID 0");
+	const char *who = asked ? text_format("NCCL_IB_GID_INDEX=%s", asked)
+				: "NCCL older than 2.21 uses GID 0";
 
 	if (table->wish == GID_EMPTY) {
-		finding_add(&check->report, CHECK_ERROR, AREA, "gid-empty",
-			    "%s, but %s has no GID there", who, name);
-		finding_why(&check->report, "connecting fails with \"No such device\" or "
-					    "\"Network is unreachable\"; indexes differ between "
-					    "hosts");
+		found(check, CHECK_ERROR, "gid-empty", "%s, but %s has no GID there", who, name);
+		found_why(check, "connecting fails with \"No such device\" or \"Network is "
+				 "unreachable\"; indexes differ between hosts");
 	} else if (table->wish == GID_LOCAL) {
-		finding_add(&check->report, CHECK_WARN, AREA, "gid-local",
-			    "%s, which is link-local at %s", who, name);
-		finding_why(&check->report, "fe80:: does not reach other subnets, and often not "
-					    "the peer in this one: error 12");
+		found(check, CHECK_WARN, "gid-local", "%s, which is link-local at %s", who, name);
+		found_why(check, "fe80:: does not reach other subnets, and often not the peer in "
+				 "this one: error 12");
 	} else {
-		finding_add(&check->report, CHECK_WARN, AREA, "gid-v1",
-			    "%s, which is RoCE v1 at %s", who, name);
-		finding_why(&check->report, "RoCE v1 is not routed, and does not interoperate "
-					    "with RoCE v2: error 12");
+		found(check, CHECK_WARN, "gid-v1", "%s, which is RoCE v1 at %s", who, name);
+		found_why(
+			check,
+			"RoCE v1 is not routed, and does not interoperate with RoCE v2: error 12");
 	}
 	if (asked)
-		finding_fix(&check->report, "unset NCCL_IB_GID_INDEX: NCCL 2.21 and newer and "
-					    "anynet choose a GID for each port");
+		found_fix(check, "unset NCCL_IB_GID_INDEX: NCCL 2.21 and newer and anynet choose a "
+				 "GID for each port");
 	else if (table->best >= 0)
-		finding_fix(&check->report,
-			    "export NCCL_IB_GID_INDEX=%ld, if that is RoCE v2 on every host; or "
-			    "use NCCL 2.21 or newer, or anynet, which choose a GID for each port",
-			    table->best);
+		found_fix(check,
+			  "export NCCL_IB_GID_INDEX=%ld, if that is RoCE v2 on every host; or use "
+			  "NCCL 2.21 or newer, or anynet, which choose a GID for each port",
+			  table->best);
 	else
-		finding_fix(&check->report, "give the interface of the port an IP address");
-	free(who);
+		found_fix(check, "give the interface of the port an IP address");
 }
 
 /* RoCE uses the largest power of two that fits into the interface's MTU. */
 static void check_mtu(struct check *check, const char *interface, const char *name)
 {
-	char *path = text_format("/sys/class/net/%s/mtu", interface);
-	long mtu = host_number(&check->host, path, 0);
+	long mtu = interface_mtu(check, interface);
 
 	if (mtu > 0 && mtu < FULL_MTU) {
-		finding_add(&check->report, CHECK_NOTE, AREA, "roce-mtu",
-			    "%s uses %s, whose MTU of %ld causes small packets", name,
-			    interface, mtu);
-		finding_why(&check->report,
-			    "RoCE packets hold 1024 bytes at an MTU of 1500, and 4096 at %d and "
-			    "more",
-			    FULL_MTU);
-		finding_fix(&check->report,
-			    "ip link set %s mtu 9000, if the switches and all hosts support that",
-			    interface);
+		found(check, CHECK_NOTE, "roce-mtu",
+		      "%s uses %s, whose MTU of %ld causes small packets", name, interface, mtu);
+		found_why(check,
+			  "RoCE packets hold 1024 bytes at an MTU of 1500, and 4096 at %d and more",
+			  FULL_MTU);
+		found_fix(check,
+			  "ip link set %s mtu 9000, if the switches and all hosts support that",
+			  interface);
 	}
-	free(path);
 }
 
 void check_gids(struct check *check, const char *port_path, const char *name)
 {
 	const char *asked = host_env("NCCL_IB_GID_INDEX");
-	char *path = text_format("%s/gids", port_path);
-	struct text_list indices = host_list(&check->host, path);
+	struct text_list indices = host_list(&check->host, text_format("%s/gids", port_path));
 	struct gid_table table;
 	long wish = asked ? strtol(asked, NULL, 0) : -1;
 
@@ -150,26 +126,21 @@ void check_gids(struct check *check, const char *port_path, const char *name)
 		wish = 0;
 	table = read_table(check, port_path, &indices, wish);
 	if (indices.count && !table.filled) {
-		finding_add(&check->report, CHECK_WARN, AREA, "gids-none", "%s has no GID", name);
-		finding_why(&check->report, "RoCE takes its addresses from the interface of the "
-					    "port, which has none or is in another namespace");
-		finding_fix(&check->report, "give the interface an IP address");
+		found(check, CHECK_WARN, "gids-none", "%s has no GID", name);
+		found_why(check, "RoCE takes its addresses from the interface of the port, which "
+				 "has none or is in another namespace");
+		found_fix(check, "give the interface an IP address");
 	} else if (table.filled && wish >= 0 && table.wish != GID_GOOD) {
 		check_wish(check, &table, asked, name);
 	} else if (table.filled && !table.has_global) {
-		finding_add(&check->report, CHECK_WARN, AREA, "gids-local",
-			    "%s has only link-local GIDs", name);
-		finding_why(&check->report, "NCCL uses one of them: fe80:: does not reach other "
-					    "subnets, and often not the peer in this one: error "
-					    "12; anynet uses TCP");
-		finding_fix(&check->report,
-			    "give the interface of the port an IP address, or exclude the port: "
-			    "NCCL_IB_HCA=^=%s",
-			    name);
+		found(check, CHECK_WARN, "gids-local", "%s has only link-local GIDs", name);
+		found_why(check, "NCCL uses one of them: fe80:: does not reach other subnets, and "
+				 "often not the peer in this one: error 12; anynet uses TCP");
+		found_fix(check,
+			  "give the interface of the port an IP address, or exclude the port: "
+			  "NCCL_IB_HCA=^=%s",
+			  name);
 	}
 	if (table.interface)
 		check_mtu(check, table.interface, name);
-	free(table.interface);
-	text_list_free(&indices);
-	free(path);
 }

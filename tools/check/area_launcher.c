@@ -11,7 +11,6 @@
 
 #include "plugin/config_names.h"
 
-#define AREA       "launcher"
 #define NAME_BYTES 64
 
 /* The variables of one launcher. NULL = the launcher has no such variable. */
@@ -65,10 +64,10 @@ static void check_words(struct check *check)
 
 		if (!value || !by_hand[i].words || is_word_of(by_hand[i].words, value))
 			continue;
-		finding_add(&check->report, CHECK_WARN, AREA, "bad-value", "%s=%s is not accepted",
-			    by_hand[i].name, value);
-		finding_why(&check->report, "it is ignored, or the program ends with an error");
-		finding_fix(&check->report, "set it to one of %s, or unset it", by_hand[i].words);
+		found(check, CHECK_WARN, "bad-value", "%s=%s is not accepted", by_hand[i].name,
+		      value);
+		found_why(check, "it is ignored, or the program ends with an error");
+		found_fix(check, "set it to one of %s, or unset it", by_hand[i].words);
 	}
 }
 
@@ -90,13 +89,11 @@ static void check_typo(struct check *check, const char *entry)
 		    (anynet_name_distance(name, meant) > 1 &&
 		     (strcmp(name, "MASTER_ADDRESS") || strcmp(meant, "MASTER_ADDR"))))
 			continue;
-		finding_add(&check->report, CHECK_WARN, AREA, "unknown-name",
-			    "%s: no known launcher or PyTorch version reads a variable of this "
-			    "name",
-			    entry);
-		finding_why(&check->report, "it has no effect; perhaps %s is meant", meant);
-		finding_fix(&check->report, "export %s=%s; unset %s", meant, entry + bytes + 1,
-			    name);
+		found(check, CHECK_WARN, "unknown-name",
+		      "%s: no known launcher or PyTorch version reads a variable of this name",
+		      entry);
+		found_why(check, "it has no effect; perhaps %s is meant", meant);
+		found_fix(check, "export %s=%s; unset %s", meant, entry + bytes + 1, name);
 	}
 }
 
@@ -120,9 +117,8 @@ static long number(struct check *check, const char *name)
 	result = strtol(value, &end, 10);
 	if (end != value && !*end && !errno && result >= 0 && result <= INT_MAX)
 		return result;
-	finding_add(&check->report, CHECK_ERROR, AREA, "no-number", "%s=%s is not a number from 0",
-		    name, value);
-	finding_fix(&check->report, "let the launcher set it, or set it to a number");
+	found(check, CHECK_ERROR, "no-number", "%s=%s is not a number from 0", name, value);
+	found_fix(check, "let the launcher set it, or set it to a number");
 	return -1;
 }
 
@@ -144,24 +140,23 @@ static void check_ranks(struct check *check, const struct launcher *launcher,
 			const struct layout *layout)
 {
 	if (layout->rank >= 0 && layout->size >= 0 && layout->rank >= layout->size) {
-		finding_add(&check->report, CHECK_ERROR, AREA, "rank-too-large",
-			    "%s=%ld with %s=%ld: ranks count from 0 to %ld", launcher->rank,
-			    layout->rank, launcher->size, layout->size, layout->size - 1);
-		finding_why(&check->report, "NCCL fails with \"Invalid rank requested : %ld/%ld\"",
-			    layout->rank, layout->size);
-		finding_fix(&check->report,
-			    "set %s to hosts times processes per host on every host, or let the "
-			    "launcher set both",
-			    launcher->size);
+		found(check, CHECK_ERROR, "rank-too-large",
+		      "%s=%ld with %s=%ld: ranks count from 0 to %ld", launcher->rank, layout->rank,
+		      launcher->size, layout->size, layout->size - 1);
+		found_why(check, "NCCL fails with \"Invalid rank requested : %ld/%ld\"",
+			  layout->rank, layout->size);
+		found_fix(check,
+			  "set %s to hosts times processes per host on every host, or let the "
+			  "launcher set both",
+			  launcher->size);
 	}
 	if (layout->local_rank >= 0 && layout->local_size >= 0 &&
 	    layout->local_rank >= layout->local_size) {
-		finding_add(&check->report, CHECK_ERROR, AREA, "local-rank-too-large",
-			    "%s=%ld with %s=%ld", launcher->local_rank, layout->local_rank,
-			    launcher->local_size, layout->local_size);
-		finding_why(&check->report, "the rank would use a GPU that does not belong to "
-					    "this job");
-		finding_fix(&check->report, "let the launcher set both");
+		found(check, CHECK_ERROR, "local-rank-too-large", "%s=%ld with %s=%ld",
+		      launcher->local_rank, layout->local_rank, launcher->local_size,
+		      layout->local_size);
+		found_why(check, "the rank would use a GPU that does not belong to this job");
+		found_fix(check, "let the launcher set both");
 	}
 }
 
@@ -179,27 +174,24 @@ static void check_world(struct check *check, const struct launcher *launcher,
 		 layout->local_size;
 	if (layout->node * layout->local_size >= layout->size ||
 	    (layout->nodes > 0 && needed > layout->size)) {
-		finding_add(&check->report, CHECK_ERROR, AREA, "world-too-small",
-			    "%s=%ld, but host %ld with %ld processes on each host requires at "
-			    "least %ld",
-			    launcher->size, layout->size, layout->node, layout->local_size, needed);
-		finding_why(&check->report,
-			    "ranks of this host are outside the world: \"Invalid rank requested "
-			    ": %ld/%ld\", or two processes have the same rank",
-			    needed - 1, layout->size);
-		finding_fix(&check->report, "export %s=%ld on every host", launcher->size, needed);
+		found(check, CHECK_ERROR, "world-too-small",
+		      "%s=%ld, but host %ld with %ld processes on each host requires at least %ld",
+		      launcher->size, layout->size, layout->node, layout->local_size, needed);
+		found_why(check,
+			  "ranks of this host are outside the world: \"Invalid rank requested : "
+			  "%ld/%ld\", or two processes have the same rank",
+			  needed - 1, layout->size);
+		found_fix(check, "export %s=%ld on every host", launcher->size, needed);
 	} else if (layout->rank >= 0 && layout->local_rank >= 0 &&
 		   layout->rank != layout->node * layout->local_size + layout->local_rank) {
-		finding_add(&check->report, CHECK_WARN, AREA, "rank-layout",
-			    "%s=%ld, but host %ld, local rank %ld and %ld processes on each host "
-			    "result in %ld",
-			    launcher->rank, layout->rank, layout->node, layout->local_rank,
-			    layout->local_size,
-			    layout->node * layout->local_size + layout->local_rank);
-		finding_why(&check->report, "two processes may have the same rank or GPU");
-		finding_fix(&check->report,
-			    "check the node's number and the processes per host, or let the "
-			    "launcher set them all");
+		found(check, CHECK_WARN, "rank-layout",
+		      "%s=%ld, but host %ld, local rank %ld and %ld processes on each host result "
+		      "in %ld",
+		      launcher->rank, layout->rank, layout->node, layout->local_rank,
+		      layout->local_size, layout->node * layout->local_size + layout->local_rank);
+		found_why(check, "two processes may have the same rank or GPU");
+		found_fix(check, "check the node's number and the processes per host, or let the "
+				 "launcher set them all");
 	}
 }
 
@@ -211,20 +203,19 @@ static void check_against(struct check *check, const struct layout *torch,
 		return;
 	if (torch->size == other->size && torch->rank >= 0 && other->rank >= 0 &&
 	    torch->rank != other->rank) {
-		finding_add(&check->report, CHECK_WARN, AREA, "launchers-differ",
-			    "RANK=%ld, but %s=%ld", torch->rank, launcher->rank, other->rank);
-		finding_why(&check->report, "a RANK that is left over from another job gives two "
-					    "processes the same rank");
-		finding_fix(&check->report, "unset RANK, or set it from %s", launcher->rank);
+		found(check, CHECK_WARN, "launchers-differ", "RANK=%ld, but %s=%ld", torch->rank,
+		      launcher->rank, other->rank);
+		found_why(check, "a RANK that is left over from another job gives two processes "
+				 "the same rank");
+		found_fix(check, "unset RANK, or set it from %s", launcher->rank);
 	} else if (torch->size < other->size) {
-		finding_add(&check->report, CHECK_WARN, AREA, "launchers-differ",
-			    "WORLD_SIZE=%ld, but %s has started %ld processes (%s)", torch->size,
-			    launcher->name, other->size, launcher->size);
-		finding_why(&check->report,
-			    "ranks from %ld on are outside the world: \"Invalid rank requested\"",
-			    torch->size);
-		finding_fix(&check->report, "unset WORLD_SIZE, or export WORLD_SIZE=$%s",
-			    launcher->size);
+		found(check, CHECK_WARN, "launchers-differ",
+		      "WORLD_SIZE=%ld, but %s has started %ld processes (%s)", torch->size,
+		      launcher->name, other->size, launcher->size);
+		found_why(check,
+			  "ranks from %ld on are outside the world: \"Invalid rank requested\"",
+			  torch->size);
+		found_fix(check, "unset WORLD_SIZE, or export WORLD_SIZE=$%s", launcher->size);
 	}
 }
 
@@ -233,29 +224,25 @@ static void check_complete(struct check *check)
 {
 	static const char *const needed[] = { "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT" };
 	struct text_list missing = { 0 };
-	char *names;
 
 	for (size_t i = 0; i < ARRAY_SIZE(needed); i++) {
 		if (!host_env(needed[i]))
-			text_list_add(&missing, text_copy(needed[i], strlen(needed[i])));
+			text_list_add(&missing, needed[i]);
 	}
-	names = text_list_join(&missing, ARRAY_SIZE(needed));
 	if (host_env("RANK") && missing.count) {
-		finding_add(&check->report, CHECK_WARN, AREA, "incomplete",
-			    "RANK is set, but not %s", names);
-		finding_why(&check->report, "PyTorch's env:// needs all of them");
-		finding_fix(&check->report, "set them on every rank, or start with torchrun");
+		found(check, CHECK_WARN, "incomplete", "RANK is set, but not %s",
+		      text_list_join(&missing, ARRAY_SIZE(needed)));
+		found_why(check, "PyTorch's env:// needs all of them");
+		found_fix(check, "set them on every rank, or start with torchrun");
 	}
-	free(names);
-	text_list_free(&missing);
 }
 
 static void report_layout(struct check *check, const struct launcher *launcher,
 			  const struct layout *layout)
 {
 	if (layout->rank >= 0 && layout->rank < layout->size)
-		finding_add(&check->report, CHECK_OK, AREA, "layout", "%s: rank %ld of %ld",
-			    launcher->name, layout->rank, layout->size);
+		found(check, CHECK_OK, "layout", "%s: rank %ld of %ld", launcher->name,
+		      layout->rank, layout->size);
 }
 
 void check_launcher(struct check *check)
@@ -283,7 +270,7 @@ void check_launcher(struct check *check)
 	check_by_hand(check);
 	check_master(check, &torch);
 	if (check->report.count == before)
-		finding_add(&check->report, CHECK_NOTE, AREA, "launcher-none",
-			    "no variables of torchrun, Slurm or MPI are set: run this inside a "
-			    "job to check them");
+		found(check, CHECK_NOTE, "launcher-none",
+		      "no variables of torchrun, Slurm or MPI are set: run this inside a job to "
+		      "check them");
 }

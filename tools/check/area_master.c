@@ -12,8 +12,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define AREA "launcher"
-
 static const void *ip_of(const struct sockaddr_storage *addr, size_t *bytes)
 {
 	*bytes = addr->ss_family == AF_INET ? 4 : 16;
@@ -71,33 +69,29 @@ static void check_port(struct check *check, const struct layout *layout, bool he
 	if (!text)
 		return;
 	if (*end || port < 1 || port > 65535) {
-		finding_add(&check->report, CHECK_ERROR, AREA, "port-invalid",
-			    "MASTER_PORT=%s is not a port", text);
-		finding_fix(&check->report, "use a port from 1024 to 65535, the same on every "
-					    "rank");
+		found(check, CHECK_ERROR, "port-invalid", "MASTER_PORT=%s is not a port", text);
+		found_fix(check, "use a port from 1024 to 65535, the same on every rank");
 		return;
 	}
 	error = here && layout->rank <= 0 && layout->node <= 0 ? try_port((int)port) : 0;
 	if (error == EADDRINUSE) {
-		finding_add(&check->report, CHECK_WARN, AREA, "port-taken",
-			    "another program on this host already uses MASTER_PORT=%ld", port);
-		finding_why(&check->report,
-			    "rank 0 fails with \"address already in use\", or the others join "
-			    "another job's store: \"Timed out after 1801 seconds waiting for "
-			    "clients\"; harmless if it is this job itself");
-		finding_fix(&check->report,
-			    "end the old job (ss -ltnp 'sport = %ld' shows the process), or use "
-			    "another port",
-			    port);
+		found(check, CHECK_WARN, "port-taken",
+		      "another program on this host already uses MASTER_PORT=%ld", port);
+		found_why(check, "rank 0 fails with \"address already in use\", or the others join "
+				 "another job's store: \"Timed out after 1801 seconds waiting for "
+				 "clients\"; harmless if it is this job itself");
+		found_fix(check,
+			  "end the old job (ss -ltnp 'sport = %ld' shows the process), or use "
+			  "another port",
+			  port);
 	} else if (error) {
-		finding_add(&check->report, CHECK_ERROR, AREA, "port-refused",
-			    "rank 0 cannot listen on MASTER_PORT=%ld: %s", port, strerror(error));
-		finding_fix(&check->report, "use a port from 1024 on");
+		found(check, CHECK_ERROR, "port-refused",
+		      "rank 0 cannot listen on MASTER_PORT=%ld: %s", port, strerror(error));
+		found_fix(check, "use a port from 1024 on");
 	} else {
-		finding_add(&check->report, CHECK_OK, AREA, "port", "MASTER_PORT=%ld%s", port,
-			    here ? " is free" : "");
+		found(check, CHECK_OK, "port", "MASTER_PORT=%ld%s", port, here ? " is free" : "");
 		if (here)
-			check_ports_open(check, AREA, (int)port, (int)port,
+			check_ports_open(check, (int)port, (int)port,
 					 "rank 0 listens on MASTER_PORT for all others");
 	}
 }
@@ -151,19 +145,19 @@ static void check_route(struct check *check, const char *name, const struct sock
 
 	netif_addr_text(addr, text);
 	if (error) {
-		finding_add(&check->report, CHECK_ERROR, AREA, "master-no-route",
-			    "there is no route from this host to MASTER_ADDR=%s (%s): %s", name,
-			    text, strerror(error));
-		finding_why(&check->report,
-			    "its ranks wait for the master until they time out, and so do all "
-			    "others");
-		finding_fix(&check->report,
-			    "ip route get %s; use an address of rank 0's host in a network that "
-			    "this host is in",
-			    text);
+		found(check, CHECK_ERROR, "master-no-route",
+		      "there is no route from this host to MASTER_ADDR=%s (%s): %s", name, text,
+		      strerror(error));
+		found_why(
+			check,
+			"its ranks wait for the master until they time out, and so do all others");
+		found_fix(check,
+			  "ip route get %s; use an address of rank 0's host in a network that this "
+			  "host is in",
+			  text);
 	} else if (dev) {
-		finding_add(&check->report, CHECK_OK, AREA, "master-route",
-			    "the route to MASTER_ADDR=%s uses %s", name, dev);
+		found(check, CHECK_OK, "master-route", "the route to MASTER_ADDR=%s uses %s", name,
+		      dev);
 	}
 }
 
@@ -175,34 +169,31 @@ static void check_place(struct check *check, const struct layout *layout, const 
 
 	netif_addr_text(addr, text);
 	if (address_is_loopback(addr) && has_several_hosts(layout)) {
-		finding_add(&check->report, CHECK_ERROR, AREA, "master-loopback",
-			    "MASTER_ADDR=%s is %s, and the job has several hosts", name, text);
-		finding_why(&check->report,
-			    "every host looks for the master on itself: \"Timed out … waiting "
-			    "for clients\"");
-		finding_fix(&check->report, "set it to an address of rank 0's host that the "
-					    "others reach; if it is that host's name, correct "
-					    "its line in /etc/hosts");
+		found(check, CHECK_ERROR, "master-loopback",
+		      "MASTER_ADDR=%s is %s, and the job has several hosts", name, text);
+		found_why(check, "every host looks for the master on itself: \"Timed out … waiting "
+				 "for clients\"");
+		found_fix(check, "set it to an address of rank 0's host that the others reach; if "
+				 "it is that host's name, correct its line in /etc/hosts");
 	} else if (!here && (layout->rank == 0 || layout->node == 0)) {
-		finding_add(&check->report, CHECK_WARN, AREA, "master-elsewhere",
-			    "rank 0 runs on this host, but MASTER_ADDR=%s is %s, which is not an "
-			    "address of this host",
-			    name, text);
-		finding_why(&check->report,
-			    "the others look for rank 0 there: \"Timed out … waiting for "
-			    "clients\", unless that address is translated to this "
-			    "host's (NAT, a Kubernetes service)");
-		finding_fix(&check->report, "set MASTER_ADDR to an address of this host, or start "
-					    "rank 0 there");
+		found(check, CHECK_WARN, "master-elsewhere",
+		      "rank 0 runs on this host, but MASTER_ADDR=%s is %s, which is not an address "
+		      "of this host",
+		      name, text);
+		found_why(check, "the others look for rank 0 there: \"Timed out … waiting for "
+				 "clients\", unless that address is translated to this host's "
+				 "(NAT, a Kubernetes service)");
+		found_fix(check,
+			  "set MASTER_ADDR to an address of this host, or start rank 0 there");
 	} else if (here && layout->node > 0) {
-		finding_add(&check->report, CHECK_WARN, AREA, "master-here",
-			    "MASTER_ADDR=%s is this host, but this is host %ld of the job", name,
-			    layout->node);
-		finding_why(&check->report, "the master is host 0");
-		finding_fix(&check->report, "set NODE_RANK=0 here, or MASTER_ADDR to host 0");
+		found(check, CHECK_WARN, "master-here",
+		      "MASTER_ADDR=%s is this host, but this is host %ld of the job", name,
+		      layout->node);
+		found_why(check, "the master is host 0");
+		found_fix(check, "set NODE_RANK=0 here, or MASTER_ADDR to host 0");
 	} else {
-		finding_add(&check->report, CHECK_OK, AREA, "master",
-			    "MASTER_ADDR=%s is %s, %s host", name, text, here ? "this" : "another");
+		found(check, CHECK_OK, "master", "MASTER_ADDR=%s is %s, %s host", name, text,
+		      here ? "this" : "another");
 	}
 	if (!here)
 		check_route(check, name, addr);
@@ -217,11 +208,10 @@ static bool has_form(struct check *check, const char *name)
 
 	if (!url && !(colon && !strchr(colon + 1, ':') && *name != '['))
 		return true;
-	finding_add(&check->report, CHECK_ERROR, AREA, "master-form", "MASTER_ADDR=%s %s", name,
-		    url ? "is a URL" : "has a port");
-	finding_why(&check->report,
-		    "it must be a host name or address only: nothing of this name is found");
-	finding_fix(&check->report, "MASTER_ADDR=HOST and MASTER_PORT=PORT");
+	found(check, CHECK_ERROR, "master-form", "MASTER_ADDR=%s %s", name,
+	      url ? "is a URL" : "has a port");
+	found_why(check, "it must be a host name or address only: nothing of this name is found");
+	found_fix(check, "MASTER_ADDR=HOST and MASTER_PORT=PORT");
 	return false;
 }
 
@@ -235,38 +225,32 @@ static void check_own_name(struct check *check)
 	    gethostname(name, sizeof(name) - 1) || !*name || resolver_ask(name, &addr) ||
 	    !address_is_loopback(&addr))
 		return;
-	finding_add(&check->report, CHECK_WARN, AREA, "hostname-loopback",
-		    "this host's name, %s, resolves to an address of the loopback interface", name);
-	finding_why(&check->report,
-		    "gloo and torchrun give that address to the others: \"connectFullMesh "
-		    "failed\", time-outs");
-	finding_fix(&check->report, "correct the name's line in /etc/hosts (127.0.1.1), or set "
-				    "GLOO_SOCKET_IFNAME and MASTER_ADDR");
+	found(check, CHECK_WARN, "hostname-loopback",
+	      "this host's name, %s, resolves to an address of the loopback interface", name);
+	found_why(check, "gloo and torchrun give that address to the others: \"connectFullMesh "
+			 "failed\", time-outs");
+	found_fix(check, "correct the name's line in /etc/hosts (127.0.1.1), or set "
+			 "GLOO_SOCKET_IFNAME and MASTER_ADDR");
 }
 
 /* A job on several hosts needs an interface that reaches the others. */
 static void check_way_out(struct check *check)
 {
 	struct text_list names = interfaces_of_nccl(&check->interfaces);
-	char *text = text_list_join(&names, 8);
 	bool any = false;
 
 	for (size_t i = 0; i < names.count; i++)
 		any |= interface_leads_out(&check->interfaces, names.items[i]);
 	if (!any) {
-		finding_add(
-			&check->report, CHECK_ERROR, AREA, "no-way-out",
-			"the job has several hosts, but NCCL uses no interface here that reaches "
-			"another host: %s",
-			names.count ? text : "none");
-		finding_why(&check->report,
-			    "ranks on other hosts wait for this host's ranks until they time out");
-		finding_fix(&check->report,
-			    "ip -br addr: bring the NIC up and give it an address; docker run "
-			    "--network=host; check NCCL_SOCKET_IFNAME");
+		found(check, CHECK_ERROR, "no-way-out",
+		      "the job has several hosts, but NCCL uses no interface here that reaches "
+		      "another host: %s",
+		      names.count ? text_list_join(&names, 8) : "none");
+		found_why(check,
+			  "ranks on other hosts wait for this host's ranks until they time out");
+		found_fix(check, "ip -br addr: bring the NIC up and give it an address; docker run "
+				 "--network=host; check NCCL_SOCKET_IFNAME");
 	}
-	free(text);
-	text_list_free(&names);
 }
 
 void check_master(struct check *check, const struct layout *layout)
@@ -290,11 +274,9 @@ void check_master(struct check *check, const struct layout *layout)
 		check_place(check, layout, name, &addr);
 		return;
 	}
-	finding_add(&check->report, CHECK_ERROR, AREA, "master-unresolved",
-		    "MASTER_ADDR=%s cannot be resolved: %s", name,
-		    error == EAI_AGAIN ? "no answer from the name server in time"
-				       : gai_strerror(error));
-	finding_why(&check->report, "this host's ranks wait for the master until they time out");
-	finding_fix(&check->report, "use its IP address, or make the name resolvable on every "
-				    "host");
+	found(check, CHECK_ERROR, "master-unresolved", "MASTER_ADDR=%s cannot be resolved: %s",
+	      name,
+	      error == EAI_AGAIN ? "no answer from the name server in time" : gai_strerror(error));
+	found_why(check, "this host's ranks wait for the master until they time out");
+	found_fix(check, "use its IP address, or make the name resolvable on every host");
 }

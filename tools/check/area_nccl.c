@@ -5,16 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AREA           "nccl"
 #define METADATA_BYTES ((size_t)1 << 20)
 
-/* "2.19.3 for CUDA 12.3". The caller frees the text. */
-static char *version_text(const struct nccl_version *version)
+/* "2.19.3 for CUDA 12.3". */
+static const char *version_text(const struct nccl_version *version)
 {
 	char text[16];
 
 	if (!version->code)
-		return text_format("of an unknown version");
+		return "of an unknown version";
 	return text_format("%s%s%s", nccl_version_text(version->code, text),
 			   *version->cuda ? " for CUDA " : "", version->cuda);
 }
@@ -25,87 +24,79 @@ static void report_copies(struct check *check)
 	const struct nccl_copy *by_default = copies_at(copies, &check->host, copies->by_default);
 
 	if (!copies->count && !copies->user_count)
-		finding_add(&check->report, CHECK_NOTE, AREA, "nccl-none",
-			    "no libnccl.so, PyTorch or CuPy was found");
+		found(check, CHECK_NOTE, "nccl-none", "no libnccl.so, PyTorch or CuPy was found");
 	for (size_t i = 0; i < copies->count; i++) {
 		const struct nccl_copy *copy = &copies->list[i];
-		char *version = version_text(&copy->version);
 
 		if (copy->error)
-			finding_add(&check->report, CHECK_NOTE, AREA, "nccl-unreadable",
-				    "%s cannot be read: %s", copy->path, copy->error);
+			found(check, CHECK_NOTE, "nccl-unreadable", "%s cannot be read: %s",
+			      copy->path, copy->error);
 		else
-			finding_add(&check->report, CHECK_OK, AREA, "nccl-copy", "NCCL %s in %s%s",
-				    version, copy->path,
-				    copy == by_default ? ": programs without their own copy use "
-							 "it (the dynamic loader finds it)"
-						       : "");
-		free(version);
+			found(check, CHECK_OK, "nccl-copy", "NCCL %s in %s%s",
+			      version_text(&copy->version), copy->path,
+			      copy == by_default ? ": programs without their own copy use it (the "
+						   "dynamic loader finds it)"
+						 : "");
 	}
 }
 
 static void report_user(struct check *check, const struct nccl_user *user)
 {
-	char *version = version_text(&user->nccl);
+	const char *version = version_text(&user->nccl);
 
 	if (!user->uses_nccl) {
-		finding_add(&check->report, CHECK_NOTE, AREA, "user-without",
-			    "%s %s in %s was built without NCCL", user->name, user->version,
-			    user->site->path);
+		found(check, CHECK_NOTE, "user-without", "%s %s in %s was built without NCCL",
+		      user->name, user->version, user->site->path);
 	} else if (user->path && !user->nccl.code) {
-		finding_add(&check->report, CHECK_WARN, AREA, "user-loads-damaged",
-			    "%s %s in %s loads %s, which is no library of NCCL", user->name,
-			    user->version, user->site->path, user->path);
-		finding_why(&check->report, "importing it fails: \"file too short\", \"invalid ELF "
-					    "header\", or symbols that are missing");
-		finding_fix(&check->report, "install it again (pip install --force-reinstall, or "
-					    "git lfs pull)");
+		found(check, CHECK_WARN, "user-loads-damaged",
+		      "%s %s in %s loads %s, which is no library of NCCL", user->name,
+		      user->version, user->site->path, user->path);
+		found_why(check, "importing it fails: \"file too short\", \"invalid ELF header\", "
+				 "or symbols that are missing");
+		found_fix(check,
+			  "install it again (pip install --force-reinstall, or git lfs pull)");
 	} else if (user->path) {
-		finding_add(&check->report, CHECK_OK, AREA, "user-loads",
-			    "%s %s in %s loads NCCL %s from %s", user->name, user->version,
-			    user->site->path, version, user->path);
+		found(check, CHECK_OK, "user-loads", "%s %s in %s loads NCCL %s from %s",
+		      user->name, user->version, user->site->path, version, user->path);
 	} else if (user->nccl.code) {
-		finding_add(&check->report, CHECK_OK, AREA, "user-loads",
-			    "%s %s in %s has NCCL %s inside", user->name, user->version,
-			    user->site->path, version);
+		found(check, CHECK_OK, "user-loads", "%s %s in %s has NCCL %s inside", user->name,
+		      user->version, user->site->path, version);
 	} else {
-		finding_add(&check->report, CHECK_WARN, AREA, "user-finds-none",
-			    "%s %s in %s needs libnccl.so.2, which is not found", user->name,
-			    user->version, user->site->path);
-		finding_why(&check->report, "importing it fails, or the parts that need NCCL");
-		finding_fix(
-			&check->report,
-			"install NCCL for its CUDA%s%s (pip: nvidia-nccl-cu12 and the like), or "
-			"add the directory of libnccl.so.2 to LD_LIBRARY_PATH",
-			*user->cuda ? ", " : "", user->cuda);
+		found(check, CHECK_WARN, "user-finds-none",
+		      "%s %s in %s needs libnccl.so.2, which is not found", user->name,
+		      user->version, user->site->path);
+		found_why(check, "importing it fails, or the parts that need NCCL");
+		found_fix(check,
+			  "install NCCL for its CUDA%s%s (pip: nvidia-nccl-cu12 and the like), or "
+			  "add the directory of libnccl.so.2 to LD_LIBRARY_PATH",
+			  *user->cuda ? ", " : "", user->cuda);
 	}
-	free(version);
+}
+
+static const struct nccl_copy *copy_of_wheel(const struct check *check,
+					     const struct python_site *site)
+{
+	return copies_at(&check->copies, &check->host,
+			 text_format("%s/nvidia/nccl/lib/libnccl.so.2", site->path));
 }
 
 /* Reports a user that loads another copy than the wheel installed beside it. */
 static void check_displaced(struct check *check, const struct nccl_user *user)
 {
-	char *path = text_format("%s/nvidia/nccl/lib/libnccl.so.2", user->site->path);
-	const struct nccl_copy *own = copies_at(&check->copies, &check->host, path);
+	const struct nccl_copy *own = copy_of_wheel(check, user->site);
 	const struct nccl_copy *loaded = copies_at(&check->copies, &check->host, user->path);
 
 	if (own && loaded && own != loaded && own->version.code != loaded->version.code) {
-		char *mine = version_text(&own->version), *other = version_text(&loaded->version);
-
-		finding_add(&check->report, CHECK_WARN, AREA, "user-displaced",
-			    "%s %s loads NCCL %s from %s instead of %s beside it", user->name,
-			    user->version, other, loaded->path, mine);
-		finding_why(&check->report,
-			    "hosts with another library search path load another NCCL, and "
-			    "different releases do not work together: \"family 0 is neither "
-			    "AF_INET nor AF_INET6\", internal error");
-		finding_fix(&check->report, "remove %.*s from LD_LIBRARY_PATH, or remove that "
-					    "copy",
-			    (int)(strrchr(loaded->path, '/') - loaded->path), loaded->path);
-		free(other);
-		free(mine);
+		found(check, CHECK_WARN, "user-displaced",
+		      "%s %s loads NCCL %s from %s instead of %s beside it", user->name,
+		      user->version, version_text(&loaded->version), loaded->path,
+		      version_text(&own->version));
+		found_why(check, "hosts with another library search path load another NCCL, and "
+				 "different releases do not work together: \"family 0 is neither "
+				 "AF_INET nor AF_INET6\", internal error");
+		found_fix(check, "remove %.*s from LD_LIBRARY_PATH, or remove that copy",
+			  (int)(strrchr(loaded->path, '/') - loaded->path), loaded->path);
 	}
-	free(path);
 }
 
 static void check_cuda(struct check *check, const struct nccl_user *user)
@@ -114,13 +105,12 @@ static void check_cuda(struct check *check, const struct nccl_user *user)
 
 	if (!wants || !has || wants == has)
 		return;
-	finding_add(&check->report, CHECK_WARN, AREA, "cuda-mixed",
-		    "%s %s is for CUDA %s, and the NCCL it loads for CUDA %s", user->name,
-		    user->version, user->cuda, user->nccl.cuda);
-	finding_why(&check->report, "two CUDA runtimes in one process: invalid arguments, "
-				    "unhandled CUDA errors");
-	finding_fix(&check->report, "install the NCCL for CUDA %d (pip: nvidia-nccl-cu%d)", wants,
-		    wants);
+	found(check, CHECK_WARN, "cuda-mixed",
+	      "%s %s is for CUDA %s, and the NCCL it loads for CUDA %s", user->name, user->version,
+	      user->cuda, user->nccl.cuda);
+	found_why(check,
+		  "two CUDA runtimes in one process: invalid arguments, unhandled CUDA errors");
+	found_fix(check, "install the NCCL for CUDA %d (pip: nvidia-nccl-cu%d)", wants, wants);
 }
 
 /* Two packages in one Python load different copies: the first import decides for both. */
@@ -129,43 +119,37 @@ static void check_pair(struct check *check, const struct nccl_user *a, const str
 	if (a->site != b->site || !a->path || !b->path || !strcmp(a->path, b->path) ||
 	    a->nccl.code == b->nccl.code)
 		return;
-	finding_add(&check->report, CHECK_WARN, AREA, "users-differ",
-		    "%s and %s in %s load different NCCL releases: %s and %s", a->name, b->name,
-		    a->site->path, a->path, b->path);
-	finding_why(&check->report, "in one process the first import determines which is used");
-	finding_fix(&check->report, "install one release of NCCL for both");
+	found(check, CHECK_WARN, "users-differ",
+	      "%s and %s in %s load different NCCL releases: %s and %s", a->name, b->name,
+	      a->site->path, a->path, b->path);
+	found_why(check, "in one process the first import determines which is used");
+	found_fix(check, "install one release of NCCL for both");
 }
 
 static void check_wheels(struct check *check, const struct python_site *site)
 {
 	char *names = text_list_join(&site->nccl_wheels, 4);
-	char *path = text_format("%s/nvidia/nccl/lib/libnccl.so.2", site->path);
-	const struct nccl_copy *file = copies_at(&check->copies, &check->host, path);
+	const struct nccl_copy *file = copy_of_wheel(check, site);
 	const char *blank = site->nccl_wheels.count == 1 ? strchr(names, ' ') : NULL;
-	char *version = file ? version_text(&file->version) : text_format("missing");
+	const char *version = file ? version_text(&file->version) : "missing";
 
 	if (site->nccl_wheels.count > 1) {
-		finding_add(&check->report, CHECK_WARN, AREA, "wheels-mixed",
-			    "%s are installed side by side in %s", names, site->path);
-		finding_why(&check->report,
-			    "they write the same file, nvidia/nccl/lib/libnccl.so.2: the last "
-			    "one installed is active, here %s",
-			    version);
-		finding_fix(&check->report,
-			    "pip uninstall all of them, then reinstall the one for PyTorch's CUDA");
+		found(check, CHECK_WARN, "wheels-mixed", "%s are installed side by side in %s",
+		      names, site->path);
+		found_why(check,
+			  "they write the same file, nvidia/nccl/lib/libnccl.so.2: the last one "
+			  "installed is active, here %s",
+			  version);
+		found_fix(check,
+			  "pip uninstall all of them, then reinstall the one for PyTorch's CUDA");
 	} else if (blank && file && file->version.code &&
 		   file->version.code != nccl_version_parse(blank + 1)) {
-		finding_add(&check->report, CHECK_WARN, AREA, "wheel-overwritten",
-			    "%s is installed in %s, but its file is NCCL %s", names, site->path,
-			    version);
-		finding_why(&check->report,
-			    "pip lists another release than the one that is loaded");
-		finding_fix(&check->report, "pip install --force-reinstall %.*s==%s",
-			    (int)(blank - names), names, blank + 1);
+		found(check, CHECK_WARN, "wheel-overwritten",
+		      "%s is installed in %s, but its file is NCCL %s", names, site->path, version);
+		found_why(check, "pip lists another release than the one that is loaded");
+		found_fix(check, "pip install --force-reinstall %.*s==%s", (int)(blank - names),
+			  names, blank + 1);
 	}
-	free(version);
-	free(path);
-	free(names);
 }
 
 /* Compares the default copy, which programs such as nccl-tests load, with those of PyTorch and CuPy. */
@@ -179,10 +163,10 @@ static void check_default(struct check *check)
 
 		if (!user->nccl.code || user->nccl.code == by_default->version.code)
 			continue;
-		finding_add(&check->report, CHECK_NOTE, AREA, "default-differs",
-			    "%s in %s and other programs on this host use different releases of "
-			    "NCCL: a test with one does not apply to the other",
-			    user->name, user->site->path);
+		found(check, CHECK_NOTE, "default-differs",
+		      "%s in %s and other programs on this host use different releases of NCCL: a "
+		      "test with one does not apply to the other",
+		      user->name, user->site->path);
 		break;
 	}
 }
@@ -190,43 +174,31 @@ static void check_default(struct check *check)
 /* LD_PRELOAD takes precedence over all search paths. */
 static void check_preload(struct check *check)
 {
-	const char *list = host_env("LD_PRELOAD");
-	size_t bytes;
+	const char *list = host_env("LD_PRELOAD"), *text;
 
-	for (; list && *list; list += bytes + (list[bytes] != 0)) {
+	while (list && (text = text_next(&list, ": "))) {
 		struct library library;
-		char *path, *text;
+		char *path = loader_find(&check->loader, text, NULL, NULL);
 
-		bytes = strcspn(list, ": ");
-		if (!bytes)
-			continue;
-		text = text_copy(list, bytes);
-		path = loader_find(&check->loader, text, NULL, NULL);
 		library_read(&check->host, path ? path : text, &library);
 		if (library.nccl.code) {
 			char version[16];
 
-			finding_add(&check->report, CHECK_WARN, AREA, "preloaded",
-				    "LD_PRELOAD loads NCCL %s (%s) into every program",
-				    nccl_version_text(library.nccl.code, version), text);
-			finding_why(&check->report,
-				    "it has precedence over PyTorch's or CuPy's copy and "
-				    "LD_LIBRARY_PATH: hosts without it run another release");
-			finding_fix(&check->report,
-				    "unset LD_PRELOAD, or set it on every host, to a release "
-				    "that fits the program");
+			found(check, CHECK_WARN, "preloaded",
+			      "LD_PRELOAD loads NCCL %s (%s) into every program",
+			      nccl_version_text(library.nccl.code, version), text);
+			found_why(check, "it has precedence over PyTorch's or CuPy's copy and "
+					 "LD_LIBRARY_PATH: hosts without it run another release");
+			found_fix(check, "unset LD_PRELOAD, or set it on every host, to a release "
+					 "that fits the program");
 		} else if (!path) {
-			finding_add(&check->report, CHECK_NOTE, AREA, "preload-missing",
-				    "LD_PRELOAD names %s, which the loader does not find", text);
+			found(check, CHECK_NOTE, "preload-missing",
+			      "LD_PRELOAD names %s, which the loader does not find", text);
 		}
-		library_free(&library);
-		free(path);
-		free(text);
 	}
 }
 
-/* Returns the version after "==" that PyTorch's metadata requires of the wheel. The caller frees
- * it; NULL = none. */
+/* Returns the version after "==" that PyTorch's metadata requires of the wheel; NULL = none. */
 static char *asked_version(const char *metadata, const char *wheel, size_t wheel_bytes)
 {
 	static const char mark[] = "Requires-Dist: ";
@@ -249,7 +221,7 @@ static char *asked_version(const char *metadata, const char *wheel, size_t wheel
 
 static void check_asked_wheel(struct check *check, const struct python_site *site)
 {
-	char *version = python_distribution(&check->host, site->path, "torch", NULL);
+	const char *version = python_distribution(&check->host, site->path, "torch");
 	char *path =
 		version ? text_format("%s/torch-%s.dist-info/METADATA", site->path, version) : NULL;
 	char *metadata = path ? host_read(&check->host, path, METADATA_BYTES, NULL) : NULL;
@@ -260,21 +232,15 @@ static void check_asked_wheel(struct check *check, const struct python_site *sit
 			blank ? asked_version(metadata, wheel, (size_t)(blank - wheel)) : NULL;
 
 		if (asked && strcmp(asked, blank + 1) != 0) {
-			finding_add(&check->report, CHECK_WARN, AREA, "wheel-not-asked",
-				    "PyTorch %s in %s requires %.*s %s, but %s is installed",
-				    version, site->path, (int)(blank - wheel), wheel, asked,
-				    blank + 1);
-			finding_why(&check->report,
-				    "it was built for that release: \"undefined symbol: nccl…\", "
-				    "and other hosts may have the required one");
-			finding_fix(&check->report, "pip install %.*s==%s", (int)(blank - wheel),
-				    wheel, asked);
+			found(check, CHECK_WARN, "wheel-not-asked",
+			      "PyTorch %s in %s requires %.*s %s, but %s is installed", version,
+			      site->path, (int)(blank - wheel), wheel, asked, blank + 1);
+			found_why(check, "it was built for that release: \"undefined symbol: "
+					 "nccl…\", and other hosts may have the required one");
+			found_fix(check, "pip install %.*s==%s", (int)(blank - wheel), wheel,
+				  asked);
 		}
-		free(asked);
 	}
-	free(metadata);
-	free(path);
-	free(version);
 }
 
 void check_nccl(struct check *check)

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#define AREA          "network"
 #define SHOWN_MAX     40
 #define RTT_US        500    /* round trip that a window should cover: a few switches */
 #define WINDOW_LEAST  262144 /* smaller windows are slow on any network */
@@ -22,32 +21,33 @@ static bool is_chosen(const struct check *check, size_t i)
 	return check->interfaces.verdicts[i].chosen;
 }
 
+long interface_mtu(const struct check *check, const char *name)
+{
+	return host_number(&check->host, text_format("/sys/class/net/%s/mtu", name), 0);
+}
+
 static void report_interface(struct check *check, size_t i)
 {
 	const struct netif_link *link = &check->interfaces.table.links[i];
 	const struct netif_verdict *verdict = &check->interfaces.verdicts[i];
-	char *path = text_format("/sys/class/net/%s/mtu", link->name);
-	long mtu = host_number(&check->host, path, 0);
+	long mtu = interface_mtu(check, link->name);
 	char address[INET6_ADDRSTRLEN], speed[32] = "speed unknown", size[32] = "";
 
-	free(path);
 	if (link->speed_mbps > 0)
 		snprintf(speed, sizeof(speed), "%d Mb/s", link->speed_mbps);
 	if (mtu > 0)
 		snprintf(size, sizeof(size), ", MTU %ld", mtu);
-	finding_add(&check->report, verdict->chosen ? CHECK_OK : CHECK_NOTE, AREA,
-		    verdict->chosen ? "interface" : "interface-unused", "%s %s, %s%s, %s: %s%s",
-		    link->name, interface_kind(&check->interfaces, i), speed, size,
-		    interface_address(&check->interfaces, i, address),
-		    verdict->chosen ? "used for TCP" : "not used, ",
-		    verdict->chosen ? "" : verdict->reason);
+	found(check, verdict->chosen ? CHECK_OK : CHECK_NOTE,
+	      verdict->chosen ? "interface" : "interface-unused", "%s %s, %s%s, %s: %s%s",
+	      link->name, interface_kind(&check->interfaces, i), speed, size,
+	      interface_address(&check->interfaces, i, address),
+	      verdict->chosen ? "used for TCP" : "not used, ",
+	      verdict->chosen ? "" : verdict->reason);
 	if (verdict->chosen && mtu > 0 && mtu < 1280) {
-		finding_add(&check->report, CHECK_WARN, AREA, "mtu-small", "%s has an MTU of %ld",
-			    link->name, mtu);
-		finding_why(&check->report, "small packets cost more CPU time per byte");
-		finding_fix(&check->report, "ip link set %s mtu 1500, or what its network "
-					    "supports",
-			    link->name);
+		found(check, CHECK_WARN, "mtu-small", "%s has an MTU of %ld", link->name, mtu);
+		found_why(check, "small packets cost more CPU time per byte");
+		found_fix(check, "ip link set %s mtu 1500, or what its network supports",
+			  link->name);
 	}
 }
 
@@ -56,10 +56,10 @@ static void report_interfaces(struct check *check)
 	size_t shown = 0, others = 0;
 
 	if (check->interfaces.error) {
-		finding_add(&check->report, CHECK_WARN, AREA, "interfaces-unreadable",
-			    "the kernel does not list its interfaces: %s",
-			    strerror(check->interfaces.error));
-		finding_why(&check->report, "neither NCCL nor anynet finds an interface");
+		found(check, CHECK_WARN, "interfaces-unreadable",
+		      "the kernel does not list its interfaces: %s",
+		      strerror(check->interfaces.error));
+		found_why(check, "neither NCCL nor anynet finds an interface");
 	}
 	for (size_t i = 0; i < check->interfaces.table.link_count; i++) {
 		if (is_chosen(check, i) ||
@@ -71,8 +71,8 @@ static void report_interfaces(struct check *check)
 		}
 	}
 	if (others)
-		finding_add(&check->report, CHECK_NOTE, AREA, "interfaces-others",
-			    "%zu more interfaces without an address, or not used", others);
+		found(check, CHECK_NOTE, "interfaces-others",
+		      "%zu more interfaces without an address, or not used", others);
 }
 
 /* True for interfaces that do not reach other hosts: lo, and bridges for containers. */
@@ -90,47 +90,41 @@ static bool is_local(const struct check *check, const char *name)
 static void report_local(struct check *check, const struct text_list *names, bool first_local)
 {
 	const char *filter = host_env("NCCL_SOCKET_IFNAME");
-	char *text, *longer;
+	const char *text = "";
 
 	if (filter && *filter != '^')
 		return;
-	text = text_copy("", 0);
 	for (size_t i = 0; i < names->count; i++) {
 		if (!is_local(check, names->items[i]))
 			continue;
-		longer = text_format("%s%s%s", text, *text ? "," : "", names->items[i]);
-		free(text);
-		text = longer;
+		text = text_format("%s%s%s", text, *text ? "," : "", names->items[i]);
 	}
 	if (filter)
-		finding_add(&check->report, CHECK_WARN, AREA, "ifname-lets-in",
-			    "NCCL_SOCKET_IFNAME=%s includes interfaces that do not reach other "
-			    "hosts: %s", filter,
-			    text);
+		found(check, CHECK_WARN, "ifname-lets-in",
+		      "NCCL_SOCKET_IFNAME=%s includes interfaces that do not reach other hosts: %s",
+		      filter, text);
 	else
-		finding_add(&check->report, CHECK_WARN, AREA, "nccl-takes-bridge",
-			    "NCCL itself uses interfaces that do not reach other hosts: %s", text);
-	finding_why(&check->report, "%s",
-		    first_local ? "its bootstrap uses the first of its interfaces: ranks on "
-				  "other hosts wait until they time out"
-				: "without a plugin it sends data over all its interfaces: ranks "
-				  "on other hosts wait until they time out");
+		found(check, CHECK_WARN, "nccl-takes-bridge",
+		      "NCCL itself uses interfaces that do not reach other hosts: %s", text);
+	found_why(check, "%s",
+		  first_local ? "its bootstrap uses the first of its interfaces: ranks on other "
+				"hosts wait until they time out"
+			      : "without a plugin it sends data over all its interfaces: ranks on "
+				"other hosts wait until they time out");
 	if (filter)
-		finding_fix(&check->report,
-			    "export NCCL_SOCKET_IFNAME=%s,%s or unset it: NCCL excludes docker, "
-			    "lo and virbr only while it is unset",
-			    filter, text);
+		found_fix(check,
+			  "export NCCL_SOCKET_IFNAME=%s,%s or unset it: NCCL excludes docker, lo "
+			  "and virbr only while it is unset",
+			  filter, text);
 	else
-		finding_fix(&check->report,
-			    "export NCCL_SOCKET_IFNAME=^docker,lo,virbr,br-,veth or name the NIC");
-	free(text);
+		found_fix(check,
+			  "export NCCL_SOCKET_IFNAME=^docker,lo,virbr,br-,veth or name the NIC");
 }
 
 /* Reports the interfaces NCCL selects itself: for its bootstrap always, for data without a plugin. */
 static void check_nccls_choice(struct check *check)
 {
 	struct text_list names = interfaces_of_nccl(&check->interfaces);
-	char *text = text_list_join(&names, 8);
 	bool first_local = names.count && is_local(check, names.items[0]);
 	bool any_local = first_local, any_real = false;
 
@@ -139,17 +133,14 @@ static void check_nccls_choice(struct check *check)
 	for (size_t i = 0; i < check->interfaces.table.link_count; i++)
 		any_real |= interface_works(&check->interfaces, i) &&
 			    check->interfaces.verdicts[i].class < NETIF_LOCAL;
-	finding_add(&check->report,
-		    names.count                                    ? CHECK_OK
-		    : findings_have(&check->report, "ifname-none") ? CHECK_NOTE
-								   : CHECK_WARN,
-		    AREA, "nccls-choice",
-		    "NCCL's own choice, for its bootstrap and without a plugin: %s",
-		    names.count ? text : "none");
+	found(check,
+	      names.count                                    ? CHECK_OK
+	      : findings_have(&check->report, "ifname-none") ? CHECK_NOTE
+							     : CHECK_WARN,
+	      "nccls-choice", "NCCL's own choice, for its bootstrap and without a plugin: %s",
+	      names.count ? text_list_join(&names, 8) : "none");
 	if (any_real && any_local && (first_local || !check->anynet_loads))
 		report_local(check, &names, first_local);
-	free(text);
-	text_list_free(&names);
 }
 
 /* Returns the speed of the fastest interface in use, in Mb/s. */
@@ -167,31 +158,27 @@ static long fastest(const struct check *check)
 /* The last of the three numbers is the limit of autotuning. */
 static void check_window(struct check *check, const char *name)
 {
-	char *path = text_format("/proc/sys/net/ipv4/%s", name);
-	char *line = host_line(&check->host, path);
+	char *line = host_line(&check->host, text_format("/proc/sys/net/ipv4/%s", name));
 	long least, usual, most, wanted = fastest(check) * RTT_US / 8;
 
 	if (line && sscanf(line, "%ld %ld %ld", &least, &usual, &most) == 3 && most > 0) {
 		bool bad = most < WINDOW_LEAST;
 
-		finding_add(&check->report,
-			    bad             ? CHECK_WARN
-			    : most < wanted ? CHECK_NOTE
-					    : CHECK_OK,
-			    AREA, "window", "%s: a connection may have %ld bytes in flight%s", name,
-			    most,
-			    most < wanted ? ", less than the fastest NIC needs for a round trip "
-					    "of 0.5 ms; several connections compensate"
-					  : "");
+		found(check,
+		      bad             ? CHECK_WARN
+		      : most < wanted ? CHECK_NOTE
+				      : CHECK_OK,
+		      "window", "%s: a connection may have %ld bytes in flight%s", name, most,
+		      most < wanted ? ", less than the fastest NIC needs for a round trip of 0.5 "
+				      "ms; several connections compensate"
+				    : "");
 		if (bad) {
-			finding_why(&check->report, "a connection then carries no more than that "
-						    "per round trip");
-			finding_fix(&check->report, "sysctl -w net.ipv4.%s='4096 131072 %ld'", name,
-				    wanted > 6291456 ? wanted : 6291456L);
+			found_why(check,
+				  "a connection then carries no more than that per round trip");
+			found_fix(check, "sysctl -w net.ipv4.%s='4096 131072 %ld'", name,
+				  wanted > 6291456 ? wanted : 6291456L);
 		}
 	}
-	free(line);
-	free(path);
 }
 
 static void check_backlog(struct check *check)
@@ -200,12 +187,12 @@ static void check_backlog(struct check *check)
 
 	if (most < 0 || most >= BACKLOG_LEAST)
 		return;
-	finding_add(&check->report, CHECK_WARN, AREA, "somaxconn",
-		    "net.core.somaxconn is %ld: the maximum number of connections that wait to "
-		    "be accepted", most);
-	finding_why(&check->report,
-		    "when many ranks connect at once, the others are refused or wait");
-	finding_fix(&check->report, "sysctl -w net.core.somaxconn=4096");
+	found(check, CHECK_WARN, "somaxconn",
+	      "net.core.somaxconn is %ld: the maximum number of connections that wait to be "
+	      "accepted",
+	      most);
+	found_why(check, "when many ranks connect at once, the others are refused or wait");
+	found_fix(check, "sysctl -w net.core.somaxconn=4096");
 }
 
 static void check_ports(struct check *check)
@@ -218,26 +205,24 @@ static void check_ports(struct check *check)
 	if (processes)
 		local = strtol(processes, NULL, 10);
 	if (line && sscanf(line, "%ld %ld", &low, &high) == 2 && high - low + 1 < PORTS_LEAST) {
-		finding_add(&check->report, CHECK_WARN, AREA, "ports-few",
-			    "net.ipv4.ip_local_port_range has %ld ports for connections",
-			    high - low + 1);
-		finding_why(&check->report, "each connection of each rank uses one");
-		finding_fix(&check->report, "sysctl -w net.ipv4.ip_local_port_range='32768 60999'");
+		found(check, CHECK_WARN, "ports-few",
+		      "net.ipv4.ip_local_port_range has %ld ports for connections", high - low + 1);
+		found_why(check, "each connection of each rank uses one");
+		found_fix(check, "sysctl -w net.ipv4.ip_local_port_range='32768 60999'");
 	}
 	if (cfg->port_min && low <= cfg->port_max && cfg->port_min <= high)
-		finding_add(&check->report, CHECK_NOTE, AREA, "port-range-shared",
-			    "ANYNET_PORT_RANGE %d-%d overlaps the kernel's ephemeral ports: "
-			    "another connection may use one of them",
-			    cfg->port_min, cfg->port_max);
+		found(check, CHECK_NOTE, "port-range-shared",
+		      "ANYNET_PORT_RANGE %d-%d overlaps the kernel's ephemeral ports: another "
+		      "connection may use one of them",
+		      cfg->port_min, cfg->port_max);
 	if (cfg->port_min && local > cfg->port_max - cfg->port_min + 1) {
-		finding_add(&check->report, CHECK_WARN, AREA, "port-range-small",
-			    "ANYNET_PORT_RANGE has %d ports for %ld processes on this host",
-			    cfg->port_max - cfg->port_min + 1, local);
-		finding_why(&check->report, "each process listens on one of them for each NIC; "
-					    "the last processes fail");
-		finding_fix(&check->report, "enlarge the range, also in the firewall");
+		found(check, CHECK_WARN, "port-range-small",
+		      "ANYNET_PORT_RANGE has %d ports for %ld processes on this host",
+		      cfg->port_max - cfg->port_min + 1, local);
+		found_why(check, "each process listens on one of them for each NIC; the last "
+				 "processes fail");
+		found_fix(check, "enlarge the range, also in the firewall");
 	}
-	free(line);
 }
 
 static void check_files_limit(struct check *check)
@@ -247,17 +232,14 @@ static void check_files_limit(struct check *check)
 	if (getrlimit(RLIMIT_NOFILE, &limit))
 		return;
 	if (limit.rlim_cur >= FILES_LEAST) {
-		finding_add(&check->report, CHECK_OK, AREA, "descriptors",
-			    "a process may open %lld file descriptors",
-			    limit.rlim_cur == RLIM_INFINITY ? LLONG_MAX
-							    : (long long)limit.rlim_cur);
+		found(check, CHECK_OK, "descriptors", "a process may open %lld file descriptors",
+		      limit.rlim_cur == RLIM_INFINITY ? LLONG_MAX : (long long)limit.rlim_cur);
 		return;
 	}
-	finding_add(&check->report, CHECK_WARN, AREA, "descriptors-few",
-		    "a process may open only %llu file descriptors",
-		    (unsigned long long)limit.rlim_cur);
-	finding_why(&check->report, "each connection uses one; NCCL itself opens several per peer");
-	finding_fix(&check->report, "ulimit -n 65536, or LimitNOFILE= in the service's unit");
+	found(check, CHECK_WARN, "descriptors-few", "a process may open only %llu file descriptors",
+	      (unsigned long long)limit.rlim_cur);
+	found_why(check, "each connection uses one; NCCL itself opens several per peer");
+	found_fix(check, "ulimit -n 65536, or LimitNOFILE= in the service's unit");
 }
 
 void check_network(struct check *check)

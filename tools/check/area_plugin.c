@@ -9,7 +9,6 @@
 
 #include "releases.h"
 
-#define AREA         "plugin"
 #define OLDEST_SHOWN 21200 /* older releases are reported only if installed */
 #define OLDEST_USUAL 21300 /* oldest release that matters if no NCCL is found */
 
@@ -28,7 +27,7 @@ static bool counts(const struct check *check, const struct release_range *range)
 		       : range->from >= OLDEST_USUAL;
 }
 
-/* "2.13 – 2.18". The caller frees the text. */
+/* "2.13 – 2.18". */
 static char *group_text(const struct group *group)
 {
 	int from = group->first->from / 100 % 100;
@@ -47,53 +46,43 @@ static char *api_text(const struct group *group)
 
 static void report_anynet(struct check *check, const struct group *group, const char *releases)
 {
-	char *apis = api_text(group);
-
-	finding_add(&check->report, CHECK_OK, AREA, "plugin-anynet",
-		    "NCCL %s load %s: anynet %s, net API %s", releases, group->outcome.file,
-		    group->outcome.anynet_version, apis);
-	free(apis);
+	found(check, CHECK_OK, "plugin-anynet", "NCCL %s load %s: anynet %s, net API %s", releases,
+	      group->outcome.file, group->outcome.anynet_version, api_text(group));
 }
 
 /* Returns the first libnccl-net.so on the library search path that is anynet; NULL = none. */
 static char *find_anynet(const struct check *check)
 {
 	struct text_list directories = loader_directories(&check->loader);
-	char *found = NULL;
 
-	for (size_t i = 0; i < directories.count && !found; i++) {
-		struct library library;
+	for (size_t i = 0; i < directories.count; i++) {
 		char *path = text_format("%s/libnccl-net.so", directories.items[i]);
+		struct library library;
 
-		if (host_is_file(&check->host, path)) {
-			library_read(&check->host, path, &library);
-			if (library.anynet)
-				found = text_copy(path, strlen(path));
-			library_free(&library);
-		}
-		free(path);
+		if (!host_is_file(&check->host, path))
+			continue;
+		library_read(&check->host, path, &library);
+		if (library.anynet)
+			return path;
 	}
-	text_list_free(&directories);
-	return found;
+	return NULL;
 }
 
 static void report_other(struct check *check, const struct group *group, const char *releases)
 {
 	const char *asked = host_env("NCCL_NET_PLUGIN");
-	char *apis = api_text(group), *anynet = find_anynet(check);
+	const char *anynet = find_anynet(check);
 	bool wanted = anynet || (asked && strstr(asked, "anynet"));
 
-	finding_add(&check->report, wanted && group->counts ? CHECK_WARN : CHECK_NOTE, AREA,
-		    "plugin-other", "NCCL %s load %s, which is not anynet (net API %s)", releases,
-		    group->outcome.file, apis);
+	found(check, wanted && group->counts ? CHECK_WARN : CHECK_NOTE, "plugin-other",
+	      "NCCL %s load %s, which is not anynet (net API %s)", releases, group->outcome.file,
+	      api_text(group));
 	if (anynet) {
-		finding_why(&check->report, "it is found before %s", anynet);
-		finding_fix(&check->report,
-			    "export NCCL_NET_PLUGIN=anynet, or put %.*s first in LD_LIBRARY_PATH",
-			    (int)(strrchr(anynet, '/') - anynet), anynet);
+		found_why(check, "it is found before %s", anynet);
+		found_fix(check,
+			  "export NCCL_NET_PLUGIN=anynet, or put %.*s first in LD_LIBRARY_PATH",
+			  (int)(strrchr(anynet, '/') - anynet), anynet);
 	}
-	free(anynet);
-	free(apis);
 }
 
 static void report_not_found(struct check *check, const struct group *group, const char *releases)
@@ -103,52 +92,47 @@ static void report_not_found(struct check *check, const struct group *group, con
 	char *unreadable = loader_unreadable(&check->loader, &group->outcome.tried);
 
 	if (unreadable) {
-		finding_add(&check->report, CHECK_WARN, AREA, "plugin-unreadable",
-			    "%s exists, but this user cannot read it", unreadable);
-		finding_why(&check->report, "NCCL %s continue as if it did not exist", releases);
-		finding_fix(&check->report, "chmod a+r %s, and its directories a+x", unreadable);
-		free(unreadable);
-		free(tried);
+		found(check, CHECK_WARN, "plugin-unreadable",
+		      "%s exists, but this user cannot read it", unreadable);
+		found_why(check, "NCCL %s continue as if it did not exist", releases);
+		found_fix(check, "chmod a+r %s, and its directories a+x", unreadable);
 		return;
 	}
 	if (!asked || !*asked) {
-		finding_add(
-			&check->report, CHECK_NOTE, AREA, "plugin-none",
-			"NCCL %s find no %s and use their own networks; a line in their log that "
-			"says so is harmless",
-			releases, tried);
+		found(check, CHECK_NOTE, "plugin-none",
+		      "NCCL %s find no %s and use their own networks; a line in their log that "
+		      "says so is harmless",
+		      releases, tried);
 	} else {
-		finding_add(&check->report, group->counts ? CHECK_WARN : CHECK_NOTE, AREA,
-			    "plugin-not-found", "NCCL_NET_PLUGIN=%s, but NCCL %s find no %s", asked,
-			    releases, tried);
-		finding_why(&check->report, "they continue with their own networks, and a host "
-					    "with the plugin cannot connect to one without");
+		found(check, group->counts ? CHECK_WARN : CHECK_NOTE, "plugin-not-found",
+		      "NCCL_NET_PLUGIN=%s, but NCCL %s find no %s", asked, releases, tried);
+		found_why(check, "they continue with their own networks, and a host with the "
+				 "plugin cannot connect to one without");
 		if (group->first->naming == NAMING_SUFFIX)
-			finding_fix(&check->report,
-				    "NCCL up to 2.20 accept only the suffix: "
-				    "NCCL_NET_PLUGIN=anynet for libnccl-net-anynet.so, whose "
-				    "directory is in LD_LIBRARY_PATH");
+			found_fix(
+				check,
+				"NCCL up to 2.20 accept only the suffix: NCCL_NET_PLUGIN=anynet "
+				"for libnccl-net-anynet.so, whose directory is in LD_LIBRARY_PATH");
 		else
-			finding_fix(&check->report, "add the file's directory to "
-						    "LD_LIBRARY_PATH, or correct the name");
+			found_fix(
+				check,
+				"add the file's directory to LD_LIBRARY_PATH, or correct the name");
 	}
-	free(tried);
 }
 
 static void report_unusable(struct check *check, const struct group *group, const char *releases)
 {
-	finding_add(&check->report, group->counts ? CHECK_WARN : CHECK_NOTE, AREA,
-		    "plugin-unusable", "NCCL %s find %s, but cannot use it: %s", releases,
-		    group->outcome.file,
-		    group->outcome.why ? group->outcome.why : "it exports no ncclNetPlugin "
-							      "symbol for them");
-	finding_why(&check->report, "they continue with their own networks, and log the reason "
-				    "only with NCCL_DEBUG=INFO");
-	finding_fix(&check->report, group->outcome.why
-					    ? "install what is missing, or use a plugin that was "
-					      "built for this system"
-					    : "use a plugin for this release; anynet supports "
-					      "NCCL 2.12 and newer");
+	found(check, group->counts ? CHECK_WARN : CHECK_NOTE, "plugin-unusable",
+	      "NCCL %s find %s, but cannot use it: %s", releases, group->outcome.file,
+	      group->outcome.why ? group->outcome.why
+				 : "it exports no ncclNetPlugin symbol for them");
+	found_why(check, "they continue with their own networks, and log the reason only with "
+			 "NCCL_DEBUG=INFO");
+	found_fix(
+		check,
+		group->outcome.why
+			? "install what is missing, or use a plugin that was built for this system"
+			: "use a plugin for this release; anynet supports NCCL 2.12 and newer");
 }
 
 static void report_group(struct check *check, const struct group *group)
@@ -170,33 +154,30 @@ static void report_group(struct check *check, const struct group *group)
 		report_unusable(check, group, releases);
 		break;
 	case PLUGIN_FILTERED:
-		finding_add(&check->report, group->counts ? CHECK_ERROR : CHECK_NOTE, AREA,
-			    "net-unknown", "NCCL_NET=%s is not a network that NCCL %s could use "
-					   "here",
-			    net ? net : "", releases);
-		finding_why(&check->report,
-			    "the plugin %s and NCCL's own networks have other names: jobs fail "
-			    "with ncclInvalidUsage",
-			    group->outcome.file);
-		finding_fix(&check->report, "unset NCCL_NET, or set it to IB, Socket or anynet");
+		found(check, group->counts ? CHECK_ERROR : CHECK_NOTE, "net-unknown",
+		      "NCCL_NET=%s is not a network that NCCL %s could use here", net ? net : "",
+		      releases);
+		found_why(check,
+			  "the plugin %s and NCCL's own networks have other names: jobs fail with "
+			  "ncclInvalidUsage",
+			  group->outcome.file);
+		found_fix(check, "unset NCCL_NET, or set it to IB, Socket or anynet");
 		break;
 	case PLUGIN_OFF:
-		finding_add(&check->report,
-			    !group->counts || (asked && *asked) ? CHECK_NOTE : CHECK_WARN, AREA,
-			    "plugin-off", "NCCL_NET_PLUGIN%s: NCCL %s load no plugin",
-			    asked && *asked ? "=none" : " is set and empty", releases);
+		found(check, !group->counts || (asked && *asked) ? CHECK_NOTE : CHECK_WARN,
+		      "plugin-off", "NCCL_NET_PLUGIN%s: NCCL %s load no plugin",
+		      asked && *asked ? "=none" : " is set and empty", releases);
 		if (!asked || !*asked)
-			finding_fix(&check->report, "unset NCCL_NET_PLUGIN: empty is not unset");
+			found_fix(check, "unset NCCL_NET_PLUGIN: empty is not unset");
 		break;
 	case PLUGIN_STATIC:
-		finding_add(&check->report, CHECK_WARN, AREA, "plugin-static",
-			    "NCCL_NET_PLUGIN=%s begins with STATIC_PLUGIN: NCCL %s look for the "
-			    "plugin in the program itself",
-			    asked ? asked : "", releases);
-		finding_fix(&check->report, "use another name, or the path of the file");
+		found(check, CHECK_WARN, "plugin-static",
+		      "NCCL_NET_PLUGIN=%s begins with STATIC_PLUGIN: NCCL %s look for the plugin "
+		      "in the program itself",
+		      asked ? asked : "", releases);
+		found_fix(check, "use another name, or the path of the file");
 		break;
 	}
-	free(releases);
 }
 
 static bool same_tries(const struct text_list *a, const struct text_list *b)
@@ -246,7 +227,6 @@ static void report_loading(struct check *check)
 			report_group(check, &group);
 			group.first = NULL;
 		}
-		plugin_outcome_free(&group.outcome);
 		if (!group.first) {
 			group.first = range;
 			group.api_oldest = outcome.api;
@@ -258,7 +238,6 @@ static void report_loading(struct check *check)
 	}
 	if (group.first)
 		report_group(check, &group);
-	plugin_outcome_free(&group.outcome);
 }
 
 /* Resolves the settings as NCCL 2.28 and 2.29 do. Some of these releases have bugs of their own,
@@ -279,17 +258,15 @@ static void report_init_crash(struct check *check)
 
 	if (resolve_2_28(check, getenv("NCCL_NET_PLUGIN"), &outcome) && !outcome.anynet &&
 	    outcome.api <= 10 && (!known || copies_in_range(&check->copies, 22803, 22903))) {
-		finding_add(&check->report, known ? CHECK_WARN : CHECK_NOTE, AREA,
-			    "plugin-init-crash", "NCCL 2.28.3 – 2.29.3 crash if %s fails to start",
-			    outcome.file);
-		finding_why(&check->report,
-			    "they call a function that the exported symbols up to v10 lack; the "
-			    "newest one for them is v%d",
-			    outcome.api);
-		finding_fix(&check->report, "use NCCL 2.29.7 or newer, or a plugin that does not "
-					    "fail without hardware");
+		found(check, known ? CHECK_WARN : CHECK_NOTE, "plugin-init-crash",
+		      "NCCL 2.28.3 – 2.29.3 crash if %s fails to start", outcome.file);
+		found_why(check,
+			  "they call a function that the exported symbols up to v10 lack; the "
+			  "newest one for them is v%d",
+			  outcome.api);
+		found_fix(check, "use NCCL 2.29.7 or newer, or a plugin that does not fail without "
+				 "hardware");
 	}
-	plugin_outcome_free(&outcome);
 }
 
 /* True if NCCL, after losing the plugin's name, finds anynet again: by its soname, since it stays
@@ -303,11 +280,8 @@ static bool is_kept(const struct check *check, const char *asked)
 	if (resolve_2_28(check, asked, &named) && named.anynet) {
 		library_read(&check->host, named.file, &library);
 		kept = !strcmp(library.soname, "libnccl-net.so");
-		library_free(&library);
 		kept |= resolve_2_28(check, NULL, &usual) && usual.anynet;
-		plugin_outcome_free(&usual);
 	}
-	plugin_outcome_free(&named);
 	return kept;
 }
 
@@ -321,20 +295,20 @@ static void report_lost_name(struct check *check)
 	    (known && !copies_in_range(&check->copies, 22803, 22907)))
 		return;
 	if (is_kept(check, asked)) {
-		finding_add(&check->report, CHECK_OK, AREA, "plugin-name-kept",
-			    "NCCL 2.28.3 – 2.29.7 forget NCCL_NET_PLUGIN=%s when the last "
-			    "communicator is destroyed, and then find anynet as libnccl-net.so",
-			    asked);
+		found(check, CHECK_OK, "plugin-name-kept",
+		      "NCCL 2.28.3 – 2.29.7 forget NCCL_NET_PLUGIN=%s when the last communicator "
+		      "is destroyed, and then find anynet as libnccl-net.so",
+		      asked);
 		return;
 	}
-	finding_add(&check->report, known ? CHECK_WARN : CHECK_NOTE, AREA, "plugin-name-lost",
-		    "NCCL 2.28.3 – 2.29.7 forget NCCL_NET_PLUGIN=%s when the last communicator is "
-		    "destroyed",
-		    asked);
-	finding_why(&check->report, "the next communicator gets another network, or none "
-				    "(NVIDIA/nccl issue 1978, fixed in 2.30.3)");
-	finding_fix(&check->report, "export NCCL_NET_PLUGIN_REF_COUNT=1, or unset NCCL_NET_PLUGIN "
-				    "and let libnccl-net.so be found by its name");
+	found(check, known ? CHECK_WARN : CHECK_NOTE, "plugin-name-lost",
+	      "NCCL 2.28.3 – 2.29.7 forget NCCL_NET_PLUGIN=%s when the last communicator is "
+	      "destroyed",
+	      asked);
+	found_why(check, "the next communicator gets another network, or none (NVIDIA/nccl issue "
+			 "1978, fixed in 2.30.3)");
+	found_fix(check, "export NCCL_NET_PLUGIN_REF_COUNT=1, or unset NCCL_NET_PLUGIN and let "
+			 "libnccl-net.so be found by its name");
 }
 
 static bool is_own_net(const char *name)
@@ -349,32 +323,27 @@ static void report_filter(struct check *check)
 	if (!net)
 		return;
 	if (!*net) {
-		finding_add(&check->report, check->anynet_loads ? CHECK_WARN : CHECK_ERROR, AREA,
-			    "net-empty",
-			    "NCCL_NET is set and empty, which is not the same as unset");
-		finding_why(
-			&check->report,
-			check->anynet_loads
-				? "NCCL looks for a network with an empty name: anynet accepts "
-				  "that name here, but on a host without it jobs fail"
-				: "NCCL looks for a network with an empty name and finds none: "
-				  "jobs fail with ncclInvalidUsage");
-		finding_fix(&check->report, "unset NCCL_NET");
+		found(check, check->anynet_loads ? CHECK_WARN : CHECK_ERROR, "net-empty",
+		      "NCCL_NET is set and empty, which is not the same as unset");
+		found_why(check,
+			  check->anynet_loads
+				  ? "NCCL looks for a network with an empty name: anynet accepts "
+				    "that name here, but on a host without it jobs fail"
+				  : "NCCL looks for a network with an empty name and finds none: "
+				    "jobs fail with ncclInvalidUsage");
+		found_fix(check, "unset NCCL_NET");
 	} else if (!strcasecmp(net, "anynet") && !check->anynet_loads) {
-		finding_add(&check->report, CHECK_ERROR, AREA, "net-not-loaded",
-			    "NCCL_NET=%s, but not every NCCL on this host loads anynet", net);
-		finding_why(&check->report,
-			    "no other network has this name: jobs fail with ncclInvalidUsage");
-		finding_fix(&check->report, "make libnccl-net.so be found, as above, or unset "
-					    "NCCL_NET");
+		found(check, CHECK_ERROR, "net-not-loaded",
+		      "NCCL_NET=%s, but not every NCCL on this host loads anynet", net);
+		found_why(check, "no other network has this name: jobs fail with ncclInvalidUsage");
+		found_fix(check, "make libnccl-net.so be found, as above, or unset NCCL_NET");
 	} else if (!is_own_net(net) && !check->anynet_loads &&
 		   !findings_have(&check->report, "net-unknown") &&
 		   !findings_have(&check->report, "plugin-other")) {
-		finding_add(&check->report, CHECK_ERROR, AREA, "net-unknown",
-			    "NCCL_NET=%s is no network of NCCL's own, and no plugin is found", net);
-		finding_why(&check->report,
-			    "no network has this name: jobs end with ncclInvalidUsage");
-		finding_fix(&check->report, "unset NCCL_NET, or set it to IB or Socket");
+		found(check, CHECK_ERROR, "net-unknown",
+		      "NCCL_NET=%s is no network of NCCL's own, and no plugin is found", net);
+		found_why(check, "no network has this name: jobs end with ncclInvalidUsage");
+		found_fix(check, "unset NCCL_NET, or set it to IB or Socket");
 	}
 }
 
@@ -396,37 +365,27 @@ static struct text_list plugin_files(const struct check *check)
 		struct text_list entries = host_list(&check->host, directories.items[i]);
 
 		for (size_t j = 0; j < entries.count; j++) {
-			char *path, *real;
+			char *path = text_format("%s/%s", directories.items[i], entries.items[j]);
+			char *real = is_plugin_name(entries.items[j])
+					     ? host_resolve(&check->host, path)
+					     : NULL;
 
-			if (!is_plugin_name(entries.items[j]))
+			if (!real || text_list_has(&reals, real))
 				continue;
-			path = text_format("%s/%s", directories.items[i], entries.items[j]);
-			real = host_resolve(&check->host, path);
-			if (real && !text_list_has(&reals, real)) {
-				text_list_add(&reals, real);
-				text_list_add(&files, path);
-			} else {
-				free(real);
-				free(path);
-			}
+			text_list_add(&reals, real);
+			text_list_add(&files, path);
 		}
-		text_list_free(&entries);
 	}
-	text_list_free(&directories);
-	text_list_free(&reals);
 	return files;
 }
 
 static void report_several(struct check *check)
 {
 	struct text_list files = plugin_files(check);
-	char *names = text_list_join(&files, 8);
 
 	if (files.count > 1)
-		finding_add(&check->report, CHECK_NOTE, AREA, "plugin-several",
-			    "plugins on the library search path: %s", names);
-	free(names);
-	text_list_free(&files);
+		found(check, CHECK_NOTE, "plugin-several", "plugins on the library search path: %s",
+		      text_list_join(&files, 8));
 }
 
 void check_plugin(struct check *check)

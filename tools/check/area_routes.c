@@ -12,7 +12,6 @@
 
 #include "transports/device/netif.h"
 
-#define AREA        "network"
 #define TRIES       256 /* addresses tried to find one that is not this host's */
 #define REPLY_BYTES 4096
 
@@ -151,11 +150,10 @@ static bool shares_subnet(const struct check *check, size_t i)
  * return route. */
 static bool is_strict(const struct check *check, const char *link)
 {
-	char *path = text_format("/proc/sys/net/ipv4/conf/%s/rp_filter", link);
-	long own = host_number(&check->host, path, 0);
+	long own = host_number(&check->host,
+			       text_format("/proc/sys/net/ipv4/conf/%s/rp_filter", link), 0);
 	long all = host_number(&check->host, "/proc/sys/net/ipv4/conf/all/rp_filter", 0);
 
-	free(path);
 	return (own > all ? own : all) == 1;
 }
 
@@ -170,24 +168,23 @@ static void report_wrong_way(struct check *check, const struct netif_link *link,
 	for (int i = addr->prefix; i < 8 * (int)net.bytes; i++)
 		net.ip[i / 8] &= (uint8_t) ~(0x80 >> i % 8);
 	inet_ntop(net.family, net.ip, net_text, sizeof(net_text));
-	finding_add(&check->report, CHECK_WARN, AREA, "same-subnet",
-		    "%s and %s are in one subnet: packets that %s sends from %s leave through %s", link->name,
-		    way->name, link->name, text, way->name);
-	finding_why(&check->report, "%s carries the traffic of both, whatever NCCL or anynet "
-				    "choose%s",
-		    way->name,
-		    four && is_strict(check, link->name)
-			    ? "; and packets that arrive on the other one are dropped "
-			      "(rp_filter), so that connections to it time out"
-			    : "");
-	finding_fix(&check->report,
-		    "give each NIC its own subnet, or add a rule by source: ip%s rule add from "
-		    "%s table %u; ip%s route add %s/%d dev %s table %u%s",
-		    four ? "" : " -6", text, 100 + link->index, four ? "" : " -6", net_text,
-		    addr->prefix, link->name, 100 + link->index,
-		    four ? "; sysctl -w net.ipv4.conf.all.arp_ignore=1 "
-			   "net.ipv4.conf.all.arp_announce=2"
-			 : "");
+	found(check, CHECK_WARN, "same-subnet",
+	      "%s and %s are in one subnet: packets that %s sends from %s leave through %s",
+	      link->name, way->name, link->name, text, way->name);
+	found_why(check, "%s carries the traffic of both, whatever NCCL or anynet choose%s",
+		  way->name,
+		  four && is_strict(check, link->name)
+			  ? "; and packets that arrive on the other one are dropped (rp_filter), "
+			    "so that connections to it time out"
+			  : "");
+	found_fix(
+		check,
+		"give each NIC its own subnet, or add a rule by source: ip%s rule add from %s "
+		"table %u; ip%s route add %s/%d dev %s table %u%s",
+		four ? "" : " -6", text, 100 + link->index, four ? "" : " -6", net_text,
+		addr->prefix, link->name, 100 + link->index,
+		four ? "; sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2"
+		     : "");
 }
 
 void check_routes(struct check *check)

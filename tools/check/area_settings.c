@@ -13,15 +13,14 @@
 
 #include "variables.h"
 
-#define AREA       "settings"
 #define NAME_BYTES 128
 
-/* " (in /etc/nccl.conf:3)", or "". The caller frees the text. */
-static char *origin(const struct check *check, const char *name)
+/* " (in /etc/nccl.conf:3)", or "". */
+static const char *origin(const struct check *check, const char *name)
 {
 	const struct conf_line *line = conf_origin(&check->conf, name);
 
-	return line ? text_format(" (in %s:%u)", line->file, line->entry.line) : text_copy("", 0);
+	return line ? text_format(" (in %s:%u)", line->file, line->entry.line) : "";
 }
 
 /* Returns anynet's setting for which this NCCL variable is an alias; NULL = none. */
@@ -54,12 +53,12 @@ static void report_good(struct check *check, const struct nccl_variable *variabl
 	if (variable->since)
 		snprintf(since, sizeof(since), ", since NCCL %s",
 			 nccl_version_text(variable->since, version));
-	finding_add(&check->report, CHECK_OK, AREA, "set", "%s=%s%s: %s%s%s", variable->name, value,
-		    where, variable->meaning, since, row ? "; anynet supports it" : "");
+	found(check, CHECK_OK, "set", "%s=%s%s: %s%s%s", variable->name, value, where,
+	      variable->meaning, since, row ? "; anynet supports it" : "");
 	if (own && strcmp(own, value) != 0) {
-		finding_add(&check->report, CHECK_NOTE, AREA, "both-set",
-			    "anynet uses %s=%s; %s=%s applies to NCCL only", row->name, own,
-			    variable->name, value);
+		found(check, CHECK_NOTE, "both-set",
+		      "anynet uses %s=%s; %s=%s applies to NCCL only", row->name, own,
+		      variable->name, value);
 	}
 }
 
@@ -70,11 +69,11 @@ static void report_release(struct check *check, const struct nccl_variable *vari
 	char version[16];
 
 	if (variable->until) {
-		finding_add(&check->report, CHECK_WARN, AREA, "removed",
-			    "%s=%s has no effect: NCCL %s and newer do not read it", variable->name,
-			    value, nccl_version_text(variable->until, version));
-		finding_why(&check->report, "%s", variable->meaning);
-		finding_fix(&check->report, "unset %s", variable->name);
+		found(check, CHECK_WARN, "removed",
+		      "%s=%s has no effect: NCCL %s and newer do not read it", variable->name,
+		      value, nccl_version_text(variable->until, version));
+		found_why(check, "%s", variable->meaning);
+		found_fix(check, "unset %s", variable->name);
 		return;
 	}
 	if (!variable->since || !copies_in_range(&check->copies, 1, variable->since - 1))
@@ -82,38 +81,36 @@ static void report_release(struct check *check, const struct nccl_variable *vari
 	if (!copies_in_range(&check->copies, variable->since, INT_MAX)) {
 		const struct anynet_config_row *row = row_of_alias(variable->name);
 
-		finding_add(&check->report, row ? CHECK_NOTE : CHECK_WARN, AREA, "too-new",
-			    "%s=%s is read by NCCL %s and newer, and all on this host are older%s",
-			    variable->name, value, nccl_version_text(variable->since, version),
-			    row ? "; anynet supports it" : "");
-		finding_fix(&check->report, "unset it, or install a newer NCCL");
+		found(check, row ? CHECK_NOTE : CHECK_WARN, "too-new",
+		      "%s=%s is read by NCCL %s and newer, and all on this host are older%s",
+		      variable->name, value, nccl_version_text(variable->since, version),
+		      row ? "; anynet supports it" : "");
+		found_fix(check, "unset it, or install a newer NCCL");
 	} else {
-		finding_add(&check->report, CHECK_NOTE, AREA, "partly-too-new",
-			    "%s=%s is read by NCCL %s and newer, and some on this host are older",
-			    variable->name, value, nccl_version_text(variable->since, version));
+		found(check, CHECK_NOTE, "partly-too-new",
+		      "%s=%s is read by NCCL %s and newer, and some on this host are older",
+		      variable->name, value, nccl_version_text(variable->since, version));
 	}
 }
 
 static void check_nccl_value(struct check *check, const struct nccl_variable *variable,
 			     const char *value, const char *where)
 {
-	char *accepts;
 
 	if (variable->group == VARIABLE_OTHERS)
 		return;
 	if (variable->group == VARIABLE_TORCH && !strncmp(variable->name, "NCCL_", 5)) {
-		finding_add(&check->report, CHECK_NOTE, AREA, "renamed",
-			    "%s=%s%s is a variable of PyTorch, which has named it TORCH_%s since "
-			    "2.2",
-			    variable->name, value, where, variable->name);
+		found(check, CHECK_NOTE, "renamed",
+		      "%s=%s%s is a variable of PyTorch, which has named it TORCH_%s since 2.2",
+		      variable->name, value, where, variable->name);
 		return;
 	}
 	/* Empty NCCL_NET and NCCL_NET_PLUGIN have a meaning; check_plugin reports them. */
 	if (!*value) {
 		if (strcmp(variable->name, "NCCL_NET") && strcmp(variable->name, "NCCL_NET_PLUGIN"))
-			finding_add(&check->report, CHECK_NOTE, AREA, "empty",
-				    "%s is set and empty%s, which counts as unset", variable->name,
-				    where);
+			found(check, CHECK_NOTE, "empty",
+			      "%s is set and empty%s, which counts as unset", variable->name,
+			      where);
 		return;
 	}
 	if (variable_takes(variable, value)) {
@@ -121,25 +118,22 @@ static void check_nccl_value(struct check *check, const struct nccl_variable *va
 		report_release(check, variable, value);
 		return;
 	}
-	accepts = variable_accepts(variable);
-	finding_add(&check->report, CHECK_WARN, AREA, "bad-value", "%s=%s%s is not accepted",
-		    variable->name, value, where);
-	finding_why(&check->report, "%s (%s); NCCL ignores or misparses invalid values",
-		    variable->name, variable->meaning);
-	finding_fix(&check->report, "set it to %s, or unset it", accepts);
-	free(accepts);
+	found(check, CHECK_WARN, "bad-value", "%s=%s%s is not accepted", variable->name, value,
+	      where);
+	found_why(check, "%s (%s); NCCL ignores or misparses invalid values", variable->name,
+		  variable->meaning);
+	found_fix(check, "set it to %s, or unset it", variable_accepts(variable));
 }
 
 static void report_unknown(struct check *check, const char *name, const char *value,
 			   const char *where, const char *meant)
 {
-	finding_add(&check->report, meant ? CHECK_WARN : CHECK_NOTE, AREA, "unknown-name",
-		    "%s=%s%s: no known NCCL, PyTorch or anynet version reads a variable of this "
-		    "name",
-		    name, value, where);
+	found(check, meant ? CHECK_WARN : CHECK_NOTE, "unknown-name",
+	      "%s=%s%s: no known NCCL, PyTorch or anynet version reads a variable of this name",
+	      name, value, where);
 	if (meant) {
-		finding_why(&check->report, "it has no effect; perhaps %s is meant", meant);
-		finding_fix(&check->report, "export %s=%s; unset %s", meant, value, name);
+		found_why(check, "it has no effect; perhaps %s is meant", meant);
+		found_fix(check, "export %s=%s; unset %s", meant, value, name);
 	}
 }
 
@@ -170,15 +164,15 @@ static void check_own(struct check *check, const char *name, const char *value, 
 		return;
 	}
 	if (!*value)
-		finding_add(&check->report, CHECK_NOTE, AREA, "empty",
-			    "%s is set and empty%s, which counts as unset", name, where);
+		found(check, CHECK_NOTE, "empty", "%s is set and empty%s, which counts as unset",
+		      name, where);
 	else if (!anynet_config_parse(row, value, &scratch))
-		finding_add(&check->report, CHECK_OK, AREA, "set", "%s=%s%s", name, value, where);
+		found(check, CHECK_OK, "set", "%s=%s%s", name, value, where);
 	else {
-		finding_add(&check->report, CHECK_WARN, AREA, "bad-value",
-			    "%s=%s%s is not accepted", name, value, where);
-		finding_why(&check->report, "%s", row->doc);
-		finding_fix(&check->report, "set it to %s, or unset it", row->accepts);
+		found(check, CHECK_WARN, "bad-value", "%s=%s%s is not accepted", name, value,
+		      where);
+		found_why(check, "%s", row->doc);
+		found_fix(check, "set it to %s, or unset it", row->accepts);
 	}
 }
 
@@ -186,7 +180,8 @@ static void check_variable(struct check *check, const char *entry)
 {
 	size_t bytes = strcspn(entry, "=");
 	const char *value = entry + bytes + (entry[bytes] == '=');
-	char name[NAME_BYTES], *where;
+	const char *where;
+	char name[NAME_BYTES];
 
 	if (bytes >= sizeof(name))
 		return;
@@ -200,12 +195,6 @@ static void check_variable(struct check *check, const char *entry)
 		check_own(check, name, value, where);
 	else if (!strncasecmp(name, "NCCL_", 5) || !strncasecmp(name, "TORCH_NCCL_", 11))
 		check_nccl_name(check, name, value, where);
-	free(where);
-}
-
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 /* Sorted by name, because the order of the environment has no meaning. */
@@ -214,12 +203,10 @@ static void check_variables(struct check *check)
 	struct text_list sorted = { 0 };
 
 	for (char *const *entry = environ; entry && *entry; entry++)
-		text_list_add(&sorted, text_copy(*entry, strlen(*entry)));
-	if (sorted.count)
-		qsort(sorted.items, sorted.count, sizeof(*sorted.items), by_text);
+		text_list_add(&sorted, *entry);
+	text_list_sort(&sorted);
 	for (size_t i = 0; i < sorted.count; i++)
 		check_variable(check, sorted.items[i]);
-	text_list_free(&sorted);
 }
 
 static void check_line(struct check *check, const struct conf_line *line)
@@ -235,20 +222,19 @@ static void check_line(struct check *check, const struct conf_line *line)
 	const struct conf_entry *entry = &line->entry;
 
 	if (entry->flaw == CONF_FOREIGN) {
-		finding_add(&check->report, CHECK_NOTE, AREA, "file-foreign",
-			    "%s:%u sets %.64s, which is not a variable of NCCL", line->file, entry->line,
-			    entry->name);
+		found(check, CHECK_NOTE, "file-foreign",
+		      "%s:%u sets %.64s, which is not a variable of NCCL", line->file, entry->line,
+		      entry->name);
 	} else if (entry->flaw != CONF_GOOD) {
-		finding_add(&check->report, CHECK_WARN, AREA, "file-line", "%s:%u: %.64s%s%.64s",
-			    line->file, entry->line, entry->name,
-			    entry->flaw == CONF_NO_EQUALS ? "" : "=", entry->value);
-		finding_why(&check->report, "%s", flaws[entry->flaw]);
-		finding_fix(&check->report, "write NAME=value, without blanks or quotes");
+		found(check, CHECK_WARN, "file-line", "%s:%u: %.64s%s%.64s", line->file,
+		      entry->line, entry->name, entry->flaw == CONF_NO_EQUALS ? "" : "=",
+		      entry->value);
+		found_why(check, "%s", flaws[entry->flaw]);
+		found_fix(check, "write NAME=value, without blanks or quotes");
 	} else if (!line->taken) {
-		finding_add(&check->report, CHECK_NOTE, AREA, "file-overruled",
-			    "%s:%u sets %s, which the environment or an earlier line has already "
-			    "set",
-			    line->file, entry->line, entry->name);
+		found(check, CHECK_NOTE, "file-overruled",
+		      "%s:%u sets %s, which the environment or an earlier line has already set",
+		      line->file, entry->line, entry->name);
 	}
 }
 
@@ -259,11 +245,10 @@ static void check_files(struct check *check)
 	for (size_t i = 0; i < check->conf.count; i++)
 		check_line(check, &check->conf.lines[i]);
 	if (named && !check->conf.readable[0]) {
-		finding_add(&check->report, CHECK_WARN, AREA, "file-missing",
-			    "NCCL_CONF_FILE=%s cannot be read", named);
-		finding_why(&check->report, "NCCL continues without it and does not log it%s",
-			    *named == '~' ? "; it does not expand ~" : "");
-		finding_fix(&check->report, "write the full path of an existing file");
+		found(check, CHECK_WARN, "file-missing", "NCCL_CONF_FILE=%s cannot be read", named);
+		found_why(check, "NCCL continues without it and does not log it%s",
+			  *named == '~' ? "; it does not expand ~" : "");
+		found_fix(check, "write the full path of an existing file");
 	}
 }
 
@@ -276,8 +261,8 @@ static void report_plugin_warnings(struct check *check)
 		if (strstr(text, "is not accepted") || strstr(text, "is not a setting") ||
 		    strstr(text, "is not a variable") || strstr(text, "NCCL_NSOCKS_PERTHREAD"))
 			continue; /* reported elsewhere in more detail */
-		finding_add(&check->report, CHECK_WARN, AREA, "adjusted", "%s", text);
-		finding_fix(&check->report, "set values that are consistent");
+		found(check, CHECK_WARN, "adjusted", "%s", text);
+		found_fix(check, "set values that are consistent");
 	}
 }
 
@@ -289,15 +274,14 @@ static void check_secret(struct check *check)
 
 	if (*file)
 		secret_start(name ? name : file);
-	free(name);
 	if (!*file || secret_known())
 		return;
-	finding_add(&check->report, CHECK_ERROR, AREA, "secret", "%s", secret_problem());
-	finding_why(&check->report, "anynet refuses all connections then");
-	finding_fix(&check->report,
-		    "head -c 32 /dev/urandom >%s; chmod 600 %s: the same file on all "
-		    "hosts, and in the container",
-		    file, file);
+	found(check, CHECK_ERROR, "secret", "%s", secret_problem());
+	found_why(check, "anynet refuses all connections then");
+	found_fix(check,
+		  "head -c 32 /dev/urandom >%s; chmod 600 %s: the same file on all hosts, and in "
+		  "the container",
+		  file, file);
 }
 
 void check_settings(struct check *check)

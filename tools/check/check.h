@@ -63,9 +63,12 @@ void check_ib(struct check *check);
 /* Called by check_ib for a RoCE port: its directory in sysfs, and its name, "mlx5_0:1". */
 void check_gids(struct check *check, const char *port_path, const char *name);
 
+/* Returns the MTU of an interface; 0 = unknown. */
+long interface_mtu(const struct check *check, const char *name);
+
 /* Checks whether this host's firewall accepts connections to ports low to high. `whose` is a
  * sentence about who listens there. */
-void check_ports_open(struct check *check, const char *area, int low, int high, const char *whose);
+void check_ports_open(struct check *check, int low, int high, const char *whose);
 
 /* Checks GPUs, their driver, and their PCI paths to the verbs devices. */
 void check_gpu(struct check *check);

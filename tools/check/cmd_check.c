@@ -17,17 +17,22 @@
 
 #include "check.h"
 #include "report.h"
+#include "tools/shared/memory.h"
 #include "tools/shared/output_args.h"
+#include "tools/shared/terminal.h"
 #include "trust.h"
 
-#define FAILED_STATUS 3 /* wrong command line, or the report cannot be written */
+#define WIDTH_MOST    120 /* longer lines are hard to read */
+#define FAILED_STATUS 3   /* wrong command line, or the report cannot be written */
 
 struct options {
 	bool json, keep_names, all_releases;
-	const char *only; /* id of an area; NULL = all */
+	const struct area *only; /* NULL = all */
 	const char *report;
 	const char *root;
 };
+
+#define AREAS "plugin, settings, nccl, launcher, system, network, ib or gpu"
 
 static const struct area {
 	const char *id, *name;
@@ -41,30 +46,22 @@ static const struct area {
 	{ "network", "the network", check_network },
 	{ "ib", "InfiniBand and RoCE", check_ib },
 	{ "gpu", "GPUs", check_gpu },
+	{ 0 },
 };
-
-static bool is_area(const char *id)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(areas); i++)
-		if (!strcmp(areas[i].id, id))
-			return true;
-	return false;
-}
 
 static const struct argp_option options[] = {
 	{ "json", 'j', NULL, 0, "print JSON", 0 },
-	{ "only", 'O', "AREA", 0,
-	  "check one area: plugin, settings, nccl, launcher, system, network, ib or gpu", 0 },
+	{ "only", 'O', "AREA", 0, "check one area: " AREAS, 0 },
 	{ "all-releases", 'A', NULL, 0,
 	  "report what every release of NCCL would load, not only those on this host", 0 },
 	{ "report", 'o', "FILE", 0,
-	  "also write a report about this host to FILE, for the list of tested adapters; names "
-	  "and addresses are replaced; \"-\": to standard output, and nothing else",
+	  "also write a report about this host to FILE, for the list of tested adapters; names and "
+	  "addresses are replaced; \"-\": to standard output, and nothing else",
 	  0 },
 	{ "keep-names", 'k', NULL, 0, "keep names and addresses in the report", 0 },
 	{ "root", 'r', "DIR", 0,
-	  "read files below DIR, as those of another host; interfaces, verbs devices and GPUs "
-	  "are still this host's",
+	  "read files below DIR, as those of another host; interfaces, verbs devices and GPUs are "
+	  "still this host's",
 	  0 },
 	{ 0 },
 };
@@ -79,12 +76,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		opt->json = true;
 		return 0;
 	case 'O':
-		if (!is_area(arg))
-			argp_error(state,
-				   "%s is not an area: plugin, settings, nccl, launcher, system, "
-				   "network, ib or gpu",
-				   arg);
-		opt->only = arg;
+		for (opt->only = areas; opt->only->id && strcmp(opt->only->id, arg); opt->only++)
+			;
+		if (!opt->only->id)
+			argp_error(state, "%s is not an area: %s", arg, AREAS);
 		return 0;
 	case 'A':
 		opt->all_releases = true;
@@ -106,10 +101,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const char doc[] =
-	"Checks this host as a job in this environment finds it, and prints what is wrong, why "
-	"it matters and how to fix it.\vNothing that is found is run or loaded, except the "
-	"libraries of verbs and of the GPU driver. Exit status: 0 no findings, 1 warnings, 2 "
-	"errors, 3 invalid command line.";
+	"Checks this host as a job in this environment finds it, and prints what is wrong, why it "
+	"matters and how to fix it.\vNothing that is found is run or loaded, except the libraries "
+	"of verbs and of the GPU driver. Exit status: 0 no findings, 1 warnings, 2 errors, 3 "
+	"invalid command line.";
 
 /* Removes the final '/', since paths are appended. */
 static char *root_of(const char *dir)
@@ -119,13 +114,6 @@ static char *root_of(const char *dir)
 	while (bytes && dir[bytes - 1] == '/')
 		bytes--;
 	return text_copy(dir, bytes);
-}
-
-static int exit_status(const struct check_report *report)
-{
-	enum check_verdict worst = findings_worst(report);
-
-	return worst == CHECK_ERROR ? 2 : worst == CHECK_WARN ? 1 : 0;
 }
 
 /* Receives the plugin's warnings; NULL = discard them. */
@@ -160,7 +148,7 @@ static void gather(struct check *check)
 	anynet_log_set_sink(keep_warning);
 	anynet_config_load(&check->config, NULL);
 	warnings = NULL; /* the selector's warnings repeat its verdicts */
-	check->probe = text_grow(NULL, sizeof(*check->probe));
+	check->probe = memory_get(sizeof(*check->probe));
 	anynet_selector_run(&check->config, check->probe);
 	interfaces_read(&check->interfaces, &check->config);
 	check->firewall = firewall_read();
@@ -170,12 +158,6 @@ static void let_go(struct check *check)
 {
 	interfaces_free(&check->interfaces);
 	json_decref(check->firewall);
-	free(check->probe);
-	text_list_free(&check->warnings);
-	copies_free(&check->copies);
-	loader_close(&check->loader);
-	conf_free(&check->conf);
-	findings_free(&check->report);
 }
 
 /* Shows progress, since name resolution or a driver may take seconds. NULL clears the line. */
@@ -190,16 +172,17 @@ static void run(struct check *check, const struct options *opt)
 {
 	tell_progress("libraries and devices");
 	gather(check);
-	for (size_t i = 0; i < ARRAY_SIZE(areas); i++) {
+	for (const struct area *area = areas; area->id; area++) {
+		bool wanted = !opt->only || opt->only == area;
 		size_t before = check->report.count;
 
-		if (opt->only && strcmp(opt->only, areas[i].id) != 0 &&
-		    areas[i].look != check_plugin)
+		if (!wanted && area->look != check_plugin)
 			continue;
-		tell_progress(areas[i].name);
-		areas[i].look(check);
-		if (opt->only && strcmp(opt->only, areas[i].id) != 0)
-			findings_drop(&check->report, before);
+		tell_progress(area->name);
+		check->report.area = area->id;
+		area->look(check);
+		if (!wanted)
+			check->report.count = before;
 	}
 	tell_progress(NULL);
 }
@@ -226,9 +209,8 @@ int cmd_check(int argc, char **argv)
 	struct options opt = { .root = "" };
 	const struct passwd *user = getpwuid(getuid());
 	struct check check = { .host = { .home = "" } };
-	struct terminal style;
-	char *root, *home;
-	int status = trust_begin(argv + 1);
+	struct terminal terminal;
+	int width, status = trust_begin(argv + 1);
 
 	if (status) {
 		fprintf(stderr, "anynet check: /proc/self/exe: %s\n", strerror(status));
@@ -236,26 +218,23 @@ int cmd_check(int argc, char **argv)
 	}
 	argp_err_exit_status = FAILED_STATUS;
 	argp_parse(&argp, argc, argv, 0, NULL, &opt);
-	root = root_of(opt.root);
-	home = user && user->pw_dir ? text_copy(user->pw_dir, strlen(user->pw_dir)) : NULL;
-	check.host.root = root;
-	if (home)
-		check.host.home = home;
+	check.host.root = root_of(opt.root);
+	if (user && user->pw_dir)
+		check.host.home = text_dup(user->pw_dir);
 	check.all_releases = opt.all_releases;
 	run(&check, &opt);
 	if (output_is_quiet())
 		findings_keep(&check.report, CHECK_WARN);
-	style = findings_terminal(stdout);
+	terminal = terminal_of(stdout);
+	width = terminal_width(&terminal, 0);
 	status = write_report(&check, &opt);
 	if (status || (opt.report && !strcmp(opt.report, "-")))
 		; /* nothing else to print */
 	else if (opt.json)
 		findings_print_json(&check.report, stdout);
 	else
-		findings_print_text(&check.report, &style, stdout);
-	status = status ? status : exit_status(&check.report);
+		findings_print_text(&check.report, width < WIDTH_MOST ? width : WIDTH_MOST,
+				    terminal.colour, stdout);
 	let_go(&check);
-	free(home);
-	free(root);
-	return status;
+	return status ? status : findings_exit_status(&check.report);
 }

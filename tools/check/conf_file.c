@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "tools/shared/memory.h"
+
 #define FILE_MAX_BYTES ((size_t)1 << 20)
 #define LINES_MAX      4096
 
@@ -95,7 +97,7 @@ static void take(const struct conf_entry *entry, void *context)
 
 	if (conf->count == LINES_MAX)
 		return;
-	conf->lines = text_grow(conf->lines, (conf->count + 1) * sizeof(*conf->lines));
+	conf->lines = memory_resize(conf->lines, (conf->count + 1) * sizeof(*conf->lines));
 	line = &conf->lines[conf->count++];
 	*line = (struct conf_line){ .entry = *entry, .file = loading->file };
 	line->taken = entry->flaw != CONF_NO_EQUALS && is_ours(entry->name) &&
@@ -109,10 +111,10 @@ void conf_load(struct conf *conf, const struct host *host)
 
 	*conf = (struct conf){ 0 };
 	if (named)
-		conf->files[0] = text_copy(named, strlen(named));
+		conf->files[0] = named;
 	else if (*host->home)
 		conf->files[0] = text_format("%s/.nccl.conf", host->home);
-	conf->files[1] = text_copy("/etc/nccl.conf", strlen("/etc/nccl.conf"));
+	conf->files[1] = "/etc/nccl.conf";
 	for (size_t i = 0; i < ARRAY_SIZE(conf->files); i++) {
 		struct loading loading = { host, conf, conf->files[i] };
 		char *text = conf->files[i] ? host_read(host, conf->files[i], FILE_MAX_BYTES, NULL)
@@ -121,16 +123,7 @@ void conf_load(struct conf *conf, const struct host *host)
 		conf->readable[i] = text != NULL;
 		if (text)
 			conf_parse(text, take, &loading);
-		free(text);
 	}
-}
-
-void conf_free(struct conf *conf)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(conf->files); i++)
-		free(conf->files[i]);
-	free(conf->lines);
-	*conf = (struct conf){ 0 };
 }
 
 const struct conf_line *conf_origin(const struct conf *conf, const char *name)

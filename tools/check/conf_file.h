@@ -45,8 +45,8 @@ struct conf_line {
 };
 
 struct conf {
-	char *files[2];   /* paths that NCCL tries; NULL = none */
-	bool readable[2]; /* files[i] could be read */
+	const char *files[2]; /* paths that NCCL tries; NULL = none */
+	bool readable[2];     /* files[i] could be read */
 	struct conf_line *lines;
 	size_t count;
 };
@@ -54,7 +54,6 @@ struct conf {
 /* Reads the files and sets missing variables in this process's environment. Libraries to load
  * (NCCL_IBVERBS_LIB) are set only from this host's own files, not from those below another root. */
 void conf_load(struct conf *conf, const struct host *host);
-void conf_free(struct conf *conf);
 
 /* Returns the line that set a variable of the environment; NULL = not set by a file. */
 const struct conf_line *conf_origin(const struct conf *conf, const char *name);

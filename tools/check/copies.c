@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/shared/memory.h"
+
 #define COPIES_MAX 256
 
 static bool is_name(const char *name)
@@ -38,18 +40,16 @@ const struct nccl_copy *copies_add(struct nccl_copies *copies, const struct host
 	    !S_ISREG(st.st_mode))
 		return known;
 	library_read(host, path, &library);
-	copies->list = text_grow(copies->list, (copies->count + 1) * sizeof(*copies->list));
+	copies->list = memory_resize(copies->list, (copies->count + 1) * sizeof(*copies->list));
 	copy = &copies->list[copies->count++];
 	*copy = (struct nccl_copy){
-		.path = text_copy(path, strlen(path)),
+		.path = path,
 		.real = host_resolve(host, path),
 		.version = library.nccl,
+		.error = library.error,
 		.dev = st.st_dev,
 		.ino = st.st_ino,
 	};
-	if (library.error)
-		copy->error = text_copy(library.error, strlen(library.error));
-	library_free(&library);
 	return copy;
 }
 
@@ -59,15 +59,9 @@ static void add_directory(struct nccl_copies *copies, const struct host *host,
 	struct text_list entries = host_list(host, directory);
 
 	for (size_t i = 0; i < entries.count; i++) {
-		char *path;
-
-		if (!is_name(entries.items[i]))
-			continue;
-		path = text_format("%s/%s", directory, entries.items[i]);
-		copies_add(copies, host, path);
-		free(path);
+		if (is_name(entries.items[i]))
+			copies_add(copies, host, text_format("%s/%s", directory, entries.items[i]));
 	}
-	text_list_free(&entries);
 }
 
 /* Adds the library directories below `prefix`. */
@@ -76,12 +70,8 @@ static void add_prefix(struct nccl_copies *copies, const struct host *host, cons
 	static const char *const libs[] = { "lib", "lib64", "build/lib", "targets/x86_64-linux/lib",
 					    "targets/sbsa-linux/lib" };
 
-	for (size_t i = 0; prefix && i < ARRAY_SIZE(libs); i++) {
-		char *directory = text_format("%s/%s", prefix, libs[i]);
-
-		add_directory(copies, host, directory);
-		free(directory);
-	}
+	for (size_t i = 0; prefix && i < ARRAY_SIZE(libs); i++)
+		add_directory(copies, host, text_format("%s/%s", prefix, libs[i]));
 }
 
 /* Adds each directory in `parent` whose name begins with `beginning`, as a prefix. */
@@ -91,35 +81,23 @@ static void add_prefixes(struct nccl_copies *copies, const struct host *host, co
 	struct text_list entries = host_list(host, parent);
 
 	for (size_t i = 0; i < entries.count; i++) {
-		char *prefix;
-
-		if (strncmp(entries.items[i], beginning, strlen(beginning)) != 0)
-			continue;
-		prefix = text_format("%s/%s", parent, entries.items[i]);
-		add_prefix(copies, host, prefix);
-		free(prefix);
+		if (!strncmp(entries.items[i], beginning, strlen(beginning)))
+			add_prefix(copies, host, text_format("%s/%s", parent, entries.items[i]));
 	}
-	text_list_free(&entries);
 }
 
 static void add_preloaded(struct nccl_copies *copies, const struct loader *loader)
 {
-	const char *list = host_env("LD_PRELOAD");
+	const char *list = host_env("LD_PRELOAD"), *name;
 
-	while (list && *list) {
-		size_t bytes = strcspn(list, ": ");
-		char *name = text_copy(list, bytes);
-		const char *slash = strrchr(name, '/');
+	while (list && (name = text_next(&list, ": "))) {
+		const char *slash = strrchr(name, '/'), *path;
 
-		if (is_name(slash ? slash + 1 : name)) {
-			char *path = loader_find(loader, name, NULL, NULL);
-
-			if (path)
-				copies_add(copies, loader->host, path);
-			free(path);
-		}
-		free(name);
-		list += bytes + (list[bytes] != 0);
+		if (!is_name(slash ? slash + 1 : name))
+			continue;
+		path = loader_find(loader, name, NULL, NULL);
+		if (path)
+			copies_add(copies, loader->host, path);
 	}
 }
 
@@ -130,12 +108,8 @@ static void add_sites(struct nccl_copies *copies, const struct host *host)
 	for (size_t i = 0; i < copies->sites.count; i++) {
 		const struct python_site *site = &copies->sites.list[i];
 
-		for (size_t j = 0; j < ARRAY_SIZE(places); j++) {
-			char *directory = text_format("%s/%s", site->path, places[j]);
-
-			add_directory(copies, host, directory);
-			free(directory);
-		}
+		for (size_t j = 0; j < ARRAY_SIZE(places); j++)
+			add_directory(copies, host, text_format("%s/%s", site->path, places[j]));
 		if (*site->prefix)
 			add_prefix(copies, host, site->prefix);
 	}
@@ -155,7 +129,6 @@ void copies_find(struct nccl_copies *copies, const struct loader *loader)
 	add_preloaded(copies, loader);
 	for (size_t i = 0; i < directories.count; i++)
 		add_directory(copies, host, directories.items[i]);
-	text_list_free(&directories);
 	for (size_t i = 0; i < ARRAY_SIZE(variables); i++)
 		add_prefix(copies, host, host_env(variables[i]));
 	add_prefixes(copies, host, "/usr/local", "nccl");
@@ -175,23 +148,4 @@ bool copies_in_range(const struct nccl_copies *copies, int from, int to)
 			return true;
 	}
 	return false;
-}
-
-void copies_free(struct nccl_copies *copies)
-{
-	for (size_t i = 0; i < copies->count; i++) {
-		free(copies->list[i].path);
-		free(copies->list[i].real);
-		free(copies->list[i].error);
-	}
-	for (size_t i = 0; i < copies->user_count; i++) {
-		free(copies->users[i].version);
-		free(copies->users[i].cuda);
-		free(copies->users[i].path);
-	}
-	free(copies->list);
-	free(copies->users);
-	free(copies->by_default);
-	python_free(&copies->sites);
-	*copies = (struct nccl_copies){ 0 };
 }

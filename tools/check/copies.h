@@ -12,22 +12,22 @@
 
 /* A file that contains NCCL. Files with several names are listed once. */
 struct nccl_copy {
-	char *path; /* path by which it was found first */
-	char *real; /* the same path with links resolved */
+	const char *path; /* path by which it was found first */
+	const char *real; /* the same path with links resolved */
 	struct nccl_version version;
-	char *error; /* why it cannot be read; NULL = readable */
+	const char *error; /* why it cannot be read; NULL = readable */
 	dev_t dev;
 	ino_t ino;
 };
 
 /* A Python package that calls NCCL. */
 struct nccl_user {
-	const char *name; /* "PyTorch", "CuPy" */
-	char *version;    /* "2.4.0+cu121" */
-	char *cuda;       /* the version it was built for: "12.1"; "" = unknown */
+	const char *name;    /* "PyTorch", "CuPy" */
+	const char *version; /* "2.4.0+cu121" */
+	const char *cuda;    /* the version it was built for: "12.1"; "" = unknown */
 	const struct python_site *site;
-	bool uses_nccl; /* false = built without NCCL */
-	char *path;     /* the copy that it loads; NULL = NCCL is linked in, or not found */
+	bool uses_nccl;   /* false = built without NCCL */
+	const char *path; /* the copy that it loads; NULL = NCCL is linked in, or not found */
 	struct nccl_version nccl; /* of that copy, or linked in */
 };
 
@@ -41,7 +41,6 @@ struct nccl_copies {
 };
 
 void copies_find(struct nccl_copies *copies, const struct loader *loader);
-void copies_free(struct nccl_copies *copies);
 
 /* Finds a copy by its path or another name of the same file; NULL = none. */
 const struct nccl_copy *copies_at(const struct nccl_copies *copies, const struct host *host,

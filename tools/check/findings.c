@@ -3,20 +3,15 @@
 #include "findings.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "text.h"
-
-static const char *const names[] = {
-	[CHECK_OK] = "ok",
-	[CHECK_NOTE] = "note",
-	[CHECK_WARN] = "warning",
-	[CHECK_ERROR] = "error",
-};
+#include "check.h"
+#include "tools/shared/memory.h"
 
 const char *verdict_name(enum check_verdict verdict)
 {
+	static const char *const names[] = { "ok", "note", "warning", "error" };
+
 	return names[verdict];
 }
 
@@ -24,49 +19,38 @@ static char *printable(const char *fmt, va_list args) ANYNET_PRINTF(1, 0);
 
 static char *printable(const char *fmt, va_list args)
 {
-	char *raw = text_vformat(fmt, args), *clean = text_printable(raw);
-
-	free(raw);
-	return clean;
+	return text_printable(text_vformat(fmt, args));
 }
 
-void finding_add(struct check_report *report, enum check_verdict verdict, const char *area,
-		 const char *id, const char *fmt, ...)
+void found(struct check *check, enum check_verdict verdict, const char *id, const char *fmt, ...)
 {
-	struct check_finding *finding;
+	struct check_report *report = &check->report;
 	va_list args;
 
-	if (report->count == report->room) {
-		report->room = report->room ? 2 * report->room : 32;
-		report->findings =
-			text_grow(report->findings, report->room * sizeof(*report->findings));
-	}
-	finding = &report->findings[report->count++];
-	*finding = (struct check_finding){ .verdict = verdict, .area = area, .id = id };
+	report->findings =
+		memory_resize(report->findings, (report->count + 1) * sizeof(*report->findings));
 	va_start(args, fmt);
-	finding->found = printable(fmt, args);
+	report->findings[report->count++] = (struct check_finding){
+		.verdict = verdict, .area = report->area, .id = id, .found = printable(fmt, args)
+	};
 	va_end(args);
 }
 
-void finding_why(struct check_report *report, const char *fmt, ...)
+void found_why(struct check *check, const char *fmt, ...)
 {
-	struct check_finding *newest = &report->findings[report->count - 1];
 	va_list args;
 
-	free(newest->why);
 	va_start(args, fmt);
-	newest->why = printable(fmt, args);
+	check->report.findings[check->report.count - 1].why = printable(fmt, args);
 	va_end(args);
 }
 
-void finding_fix(struct check_report *report, const char *fmt, ...)
+void found_fix(struct check *check, const char *fmt, ...)
 {
-	struct check_finding *newest = &report->findings[report->count - 1];
 	va_list args;
 
-	free(newest->fix);
 	va_start(args, fmt);
-	newest->fix = printable(fmt, args);
+	check->report.findings[check->report.count - 1].fix = printable(fmt, args);
 	va_end(args);
 }
 
@@ -79,6 +63,13 @@ enum check_verdict findings_worst(const struct check_report *report)
 			worst = report->findings[i].verdict;
 	}
 	return worst;
+}
+
+int findings_exit_status(const struct check_report *report)
+{
+	static const int statuses[] = { [CHECK_WARN] = 1, [CHECK_ERROR] = 2 };
+
+	return statuses[findings_worst(report)];
 }
 
 bool findings_have(const struct check_report *report, const char *id)
@@ -99,19 +90,6 @@ size_t findings_count(const struct check_report *report, enum check_verdict verd
 	return count;
 }
 
-static void finding_free(struct check_finding *finding)
-{
-	free(finding->found);
-	free(finding->why);
-	free(finding->fix);
-}
-
-void findings_drop(struct check_report *report, size_t count)
-{
-	while (report->count > count)
-		finding_free(&report->findings[--report->count]);
-}
-
 void findings_keep(struct check_report *report, enum check_verdict least)
 {
 	size_t kept = 0;
@@ -119,15 +97,6 @@ void findings_keep(struct check_report *report, enum check_verdict least)
 	for (size_t i = 0; i < report->count; i++) {
 		if (report->findings[i].verdict >= least)
 			report->findings[kept++] = report->findings[i];
-		else
-			finding_free(&report->findings[i]);
 	}
 	report->count = kept;
-}
-
-void findings_free(struct check_report *report)
-{
-	findings_drop(report, 0);
-	free(report->findings);
-	*report = (struct check_report){ 0 };
 }

@@ -11,11 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/shared/memory.h"
+
 #define LINKS_MAX      40    /* maximum symbolic links in a path, as in the kernel */
 #define NAMES_MAX      65536 /* maximum entries read from a directory */
 #define LINE_MAX_BYTES 4096
 
-/* Returns the target of a symbolic link; NULL = not a link. The caller frees it. */
+/* Returns the target of a symbolic link; NULL = not a link. */
 static char *link_target(const char *name)
 {
 	char target[PATH_MAX];
@@ -26,11 +28,12 @@ static char *link_target(const char *name)
 
 /* Appends one component to `*real`. If it is a link, puts its target before `*rest`, the remaining
  * components. Returns false if there are too many links. */
-static bool step(const struct host *host, const char *part, char **real, char **rest, int *links)
+static bool step(const struct host *host, const char *part, char **real, const char **rest,
+		 int *links)
 {
-	char *next, *name, *target, *longer;
+	char *next, *target;
 
-	if (!strcmp(part, ".") || !*part)
+	if (!strcmp(part, "."))
 		return true;
 	if (!strcmp(part, "..")) {
 		char *slash = strrchr(*real, '/');
@@ -40,76 +43,48 @@ static bool step(const struct host *host, const char *part, char **real, char **
 		return true;
 	}
 	next = text_format("%s/%s", *real, part);
-	name = text_format("%s%s", host->root, next);
-	target = link_target(name);
-	free(name);
+	target = link_target(text_format("%s%s", host->root, next));
 	if (!target) {
-		free(*real);
 		*real = next;
 		return true;
 	}
-	free(next);
-	if (++*links > LINKS_MAX || strlen(target) + strlen(*rest) >= PATH_MAX) {
-		free(target);
+	if (++*links > LINKS_MAX || strlen(target) + strlen(*rest) >= PATH_MAX)
 		return false;
-	}
 	if (*target == '/')
 		**real = 0;
-	longer = text_format("%s/%s", target, *rest);
-	free(target);
-	free(*rest);
-	*rest = longer;
+	*rest = text_format("%s/%s", target, *rest);
 	return true;
 }
 
 char *host_resolve(const struct host *host, const char *path)
 {
-	char *real = text_copy("", 0), *rest = text_copy(path, strlen(path));
-	struct stat st;
-	char *name;
+	char *real = text_copy("", 0), *part;
 	int links = 0;
-	bool good = *path == '/';
+	struct stat st;
 
-	while (good && *rest) {
-		size_t part_bytes = strcspn(rest, "/");
-		char *part = text_copy(rest, part_bytes);
-
-		memmove(rest, rest + part_bytes + (rest[part_bytes] == '/'),
-			strlen(rest + part_bytes + (rest[part_bytes] == '/')) + 1);
-		good = step(host, part, &real, &rest, &links);
-		free(part);
+	if (*path != '/')
+		return NULL;
+	while ((part = text_next(&path, "/"))) {
+		if (!step(host, part, &real, &path, &links))
+			return NULL;
 	}
-	free(rest);
-	name = text_format("%s%s", host->root, *real ? real : "/");
-	if (!good || stat(name, &st)) {
-		free(real);
-		real = NULL;
-	} else if (!*real) {
-		free(real);
+	if (!*real)
 		real = text_copy("/", 1);
-	}
-	free(name);
-	return real;
+	return stat(text_format("%s%s", host->root, real), &st) ? NULL : real;
 }
 
 char *host_open_name(const struct host *host, const char *path)
 {
-	char *real = host_resolve(host, path), *name;
+	char *real = host_resolve(host, path);
 
-	if (!real)
-		return NULL;
-	name = text_format("%s%s", host->root, real);
-	free(real);
-	return name;
+	return real ? text_format("%s%s", host->root, real) : NULL;
 }
 
 bool host_stat(const struct host *host, const char *path, struct stat *st)
 {
 	char *name = host_open_name(host, path);
-	bool there = name && !stat(name, st);
 
-	free(name);
-	return there;
+	return name && !stat(name, st);
 }
 
 bool host_is_file(const struct host *host, const char *path)
@@ -135,16 +110,15 @@ static char *read_all(int fd, size_t most, size_t *bytes)
 	do {
 		if (room - used < 2) {
 			room = room ? 2 * room : 4096;
-			text = text_grow(text, room);
+			text = memory_resize(text, room);
 		}
 		got = read(fd, text + used, anynet_min(room - used - 1, most - used));
 		if (got > 0)
 			used += (size_t)got;
 	} while (got > 0 && used < most);
-	if (got < 0 && !used) {
-		free(text);
+	if (got < 0 && !used)
 		return NULL;
-	}
+	text = memory_resize(text, used + 1);
 	text[used] = 0;
 	if (bytes)
 		*bytes = used;
@@ -161,7 +135,6 @@ char *host_read(const struct host *host, const char *path, size_t most, size_t *
 		return NULL;
 	/* O_NONBLOCK: a FIFO in place of the file must not block the program. */
 	fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	free(name);
 	if (fd < 0)
 		return NULL;
 	if (!fstat(fd, &st) && S_ISREG(st.st_mode))
@@ -172,18 +145,16 @@ char *host_read(const struct host *host, const char *path, size_t most, size_t *
 
 char *host_line(const struct host *host, const char *path)
 {
-	char *text = host_read(host, path, LINE_MAX_BYTES, NULL), *line;
-	size_t blanks, bytes;
+	char *text = host_read(host, path, LINE_MAX_BYTES, NULL);
+	size_t bytes;
 
 	if (!text)
 		return NULL;
-	blanks = strspn(text, " \t");
-	bytes = strcspn(text + blanks, "\n");
-	while (bytes && strchr(" \t\r", text[blanks + bytes - 1]))
+	text += strspn(text, " \t");
+	bytes = strcspn(text, "\n");
+	while (bytes && strchr(" \t\r", text[bytes - 1]))
 		bytes--;
-	line = text_copy(text + blanks, bytes);
-	free(text);
-	return line;
+	return text_copy(text, bytes);
 }
 
 long host_number(const struct host *host, const char *path, long otherwise)
@@ -197,13 +168,7 @@ long host_number(const struct host *host, const char *path, long otherwise)
 	number = strtol(line, &end, 0);
 	if (end == line || errno)
 		number = otherwise;
-	free(line);
 	return number;
-}
-
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 struct text_list host_list(const struct host *host, const char *path)
@@ -213,16 +178,14 @@ struct text_list host_list(const struct host *host, const char *path)
 	DIR *dir = name ? opendir(name) : NULL;
 	struct dirent *entry;
 
-	free(name);
 	if (!dir)
 		return list;
 	while (list.count < NAMES_MAX && (entry = readdir(dir))) {
 		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-			text_list_add(&list, text_copy(entry->d_name, strlen(entry->d_name)));
+			text_list_add(&list, text_dup(entry->d_name));
 	}
 	closedir(dir);
-	if (list.count)
-		qsort(list.items, list.count, sizeof(*list.items), by_name);
+	text_list_sort(&list);
 	return list;
 }
 

@@ -11,17 +11,17 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
-#include "text.h"
+#include "tools/shared/text.h"
 
 struct host {
 	const char *root; /* "" = the real root; else a directory without a final '/' */
 	const char *home; /* home directory from the password file; "" = none */
 };
 
-/* Returns the path with all links resolved; NULL = does not exist. The caller frees it. */
+/* Returns the path with all links resolved; NULL = does not exist. */
 char *host_resolve(const struct host *host, const char *path);
 
-/* Returns the path by which this process can open the file; NULL = does not exist. The caller frees it. */
+/* Returns the path by which this process can open the file; NULL = does not exist. */
 char *host_open_name(const struct host *host, const char *path);
 
 /* As stat(2); false = does not exist. */
@@ -30,10 +30,10 @@ bool host_is_file(const struct host *host, const char *path);
 bool host_is_directory(const struct host *host, const char *path);
 
 /* Returns the first `most` bytes of a regular file, or a file of /proc or /sys, with a final zero
- * byte; NULL = unreadable. The caller frees it; *bytes may be NULL. */
+ * byte; NULL = unreadable. *bytes may be NULL. */
 char *host_read(const struct host *host, const char *path, size_t most, size_t *bytes);
 
-/* Returns the first line of a small file, trimmed; NULL = unreadable. The caller frees it. */
+/* Returns the first line of a small file, trimmed; NULL = unreadable. */
 char *host_line(const struct host *host, const char *path);
 
 /* Returns the first line as a number; `otherwise` if it is not one. */

@@ -10,6 +10,7 @@
 #include "transports/device/name_filter.h"
 
 #include "host.h"
+#include "tools/shared/memory.h"
 
 #define NCCL_INTERFACES_MAX 16
 
@@ -18,7 +19,7 @@ void interfaces_read(struct interfaces *interfaces, const struct anynet_config *
 	*interfaces = (struct interfaces){ 0 };
 	interfaces->error = -netif_read(&interfaces->table);
 	interfaces->verdicts =
-		text_grow(NULL, (interfaces->table.link_count + 1) * sizeof(*interfaces->verdicts));
+		memory_get((interfaces->table.link_count + 1) * sizeof(*interfaces->verdicts));
 	netif_choose(&interfaces->table, cfg, interfaces->verdicts, &interfaces->notes);
 	netif_prefer_ipoib(&interfaces->table, cfg, interfaces->verdicts);
 }
@@ -26,7 +27,6 @@ void interfaces_read(struct interfaces *interfaces, const struct anynet_config *
 void interfaces_free(struct interfaces *interfaces)
 {
 	netif_free(&interfaces->table);
-	free(interfaces->verdicts);
 	*interfaces = (struct interfaces){ 0 };
 }
 
@@ -58,7 +58,7 @@ struct text_list interfaces_matching(const struct interfaces *interfaces, const 
 	     link = link_after(table, link->index)) {
 		if (interface_works(interfaces, (size_t)(link - table->links)) &&
 		    name_filter_pass(filter, link->name, -1))
-			text_list_add(&names, text_copy(link->name, strlen(link->name)));
+			text_list_add(&names, link->name);
 	}
 	return names;
 }
@@ -78,7 +78,7 @@ static struct text_list in_network_of(const struct interfaces *interfaces, const
 
 		if (interface_works(interfaces, i) &&
 		    subnet_holds(&subnet, addr->prefix, &addr->addr))
-			text_list_add(&names, text_copy(name, strlen(name)));
+			text_list_add(&names, name);
 	}
 	return names;
 }
@@ -98,8 +98,7 @@ struct text_list interfaces_of_nccl(const struct interfaces *interfaces)
 		for (size_t i = 0; i < ARRAY_SIZE(groups) && !names.count; i++)
 			names = interfaces_matching(interfaces, groups[i]);
 	}
-	while (names.count > NCCL_INTERFACES_MAX)
-		free(names.items[--names.count]);
+	names.count = anynet_min(names.count, (size_t)NCCL_INTERFACES_MAX);
 	return names;
 }
 

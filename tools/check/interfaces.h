@@ -5,7 +5,7 @@
 
 #include "transports/device/netif.h"
 
-#include "text.h"
+#include "tools/shared/text.h"
 
 struct interfaces {
 	struct netif_table table;

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/klog.h>
 
+#include "tools/shared/memory.h"
+
 #define READ_ALL    3 /* actions of syslog(2) */
 #define SIZE_BUFFER 10
 #define LOG_MAX     (8 << 20)
@@ -41,35 +43,32 @@ char *kernel_log_read(const struct host *host)
 	size = klogctl(SIZE_BUFFER, NULL, 0);
 	if (size <= 0 || size > LOG_MAX)
 		return NULL;
-	log = text_grow(NULL, (size_t)size + 1);
+	log = memory_get((size_t)size + 1);
 	bytes = klogctl(READ_ALL, log, size);
-	if (bytes < 0) {
-		free(log);
-		return NULL;
-	}
-	log[bytes] = 0;
-	return log;
+	return bytes < 0 ? NULL : log;
 }
 
 const char *xid_meaning(int number)
 {
-	switch (number) {
-	case 48:
-		return "double-bit ECC error";
-	case 62:
-	case 119:
-	case 120:
-		return "the GPU's internal processor has failed";
-	case 63:
-	case 64:
-	case 94:
-	case 95:
-		return "faulty memory";
-	case 74:
-		return "NVLink error";
-	case 79:
-		return "the GPU has fallen off the bus";
-	default:
-		return NULL;
+	static const struct {
+		int number;
+		const char *meaning;
+	} meanings[] = {
+		{ 48, "double-bit ECC error" },
+		{ 62, "the GPU's internal processor has failed" },
+		{ 63, "faulty memory" },
+		{ 64, "faulty memory" },
+		{ 74, "NVLink error" },
+		{ 79, "the GPU has fallen off the bus" },
+		{ 94, "faulty memory" },
+		{ 95, "faulty memory" },
+		{ 119, "the GPU's internal processor has failed" },
+		{ 120, "the GPU's internal processor has failed" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(meanings); i++) {
+		if (meanings[i].number == number)
+			return meanings[i].meaning;
 	}
+	return NULL;
 }

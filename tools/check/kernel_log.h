@@ -16,7 +16,7 @@ struct xid {
 /* Finds the Xid errors in the text of a log. False = none. */
 bool xid_find(const char *log, struct xid *xid);
 
-/* Returns the kernel log since boot; NULL = not permitted. The caller frees it. */
+/* Returns the kernel log since boot; NULL = not permitted. */
 char *kernel_log_read(const struct host *host);
 
 /* Returns the meaning of Xid numbers that report hardware faults; NULL = may be caused by a program. */

@@ -96,15 +96,14 @@ static void read_tables(const struct elf_file *elf, struct library *library)
 	}
 }
 
-static void split_path(const char *path, struct text_list *list)
+static struct text_list split_path(const char *path)
 {
-	while (path && *path) {
-		size_t bytes = strcspn(path, ":");
+	struct text_list list = { 0 };
+	char *directory;
 
-		if (bytes)
-			text_list_add(list, text_copy(path, bytes));
-		path += bytes + (path[bytes] == ':');
-	}
+	while (path && (directory = text_next(&path, ":")))
+		text_list_add(&list, directory);
+	return list;
 }
 
 static void read_elf(const struct elf_file *elf, struct library *library)
@@ -124,7 +123,7 @@ static void read_elf(const struct elf_file *elf, struct library *library)
 
 		if (!name)
 			break;
-		text_list_add(&library->needed, text_copy(name, strlen(name)));
+		text_list_add(&library->needed, text_dup(name));
 	}
 	for (size_t i = 0; i < VERSIONS_MAX; i++) {
 		const char *file, *version = elf_file_needed_version(elf, i, &file);
@@ -137,8 +136,8 @@ static void read_elf(const struct elf_file *elf, struct library *library)
 	/* A library that needs libnccl does not contain NCCL, and may be huge. */
 	if (!text_list_has(&library->needed, "libnccl.so.2") || library->net_apis)
 		read_constants(elf, library);
-	split_path(elf_file_dynamic(elf, DT_RPATH, 0), &library->rpath);
-	split_path(elf_file_dynamic(elf, DT_RUNPATH, 0), &library->runpath);
+	library->rpath = split_path(elf_file_dynamic(elf, DT_RPATH, 0));
+	library->runpath = split_path(elf_file_dynamic(elf, DT_RUNPATH, 0));
 }
 
 void library_take(const void *bytes, size_t size, const char *path, struct library *library)
@@ -148,7 +147,7 @@ void library_take(const void *bytes, size_t size, const char *path, struct libra
 
 	*library = (struct library){ 0 };
 	if (elf_file_take(&elf, bytes, size, path, err, sizeof(err)))
-		library->error = text_copy(err, strlen(err));
+		library->error = text_copy(err, sizeof(err));
 	else
 		read_elf(&elf, library);
 	elf_file_close(&elf);
@@ -166,12 +165,11 @@ void library_read(const struct host *host, const char *path, struct library *lib
 		return;
 	}
 	if (elf_file_open_by_sections(&elf, name, err, sizeof(err))) {
-		library->error = text_copy(err, strlen(err));
+		library->error = text_copy(err, sizeof(err));
 	} else {
 		read_elf(&elf, library);
 		elf_file_close(&elf);
 	}
-	free(name);
 }
 
 bool library_has_version(const struct host *host, const char *path, const char *version)
@@ -185,16 +183,5 @@ bool library_has_version(const struct host *host, const char *path, const char *
 		has = elf_file_defines_version(&elf, version);
 		elf_file_close(&elf);
 	}
-	free(name);
 	return has;
-}
-
-void library_free(struct library *library)
-{
-	free(library->error);
-	text_list_free(&library->needed);
-	text_list_free(&library->versions);
-	text_list_free(&library->rpath);
-	text_list_free(&library->runpath);
-	*library = (struct library){ 0 };
 }

@@ -33,13 +33,13 @@ struct library {
 	char anynet_version[32]; /* "0.1.0 wire 4" */
 	char soname[64];         /* "" = none */
 	struct text_list needed;
-	struct text_list versions;       /* required versions of other libraries: "libc.so.6 GLIBC_2.34" */
+	struct text_list
+		versions; /* required versions of other libraries: "libc.so.6 GLIBC_2.34" */
 	struct text_list rpath, runpath; /* directories, with $ORIGIN not expanded */
 };
 
-/* Reads a file of the host. The caller frees *library also after an error. */
+/* Reads a file of the host. */
 void library_read(const struct host *host, const char *path, struct library *library);
-void library_free(struct library *library);
 
 /* True if the library at `path` defines this symbol version, or if that cannot be determined. */
 bool library_has_version(const struct host *host, const char *path, const char *version);

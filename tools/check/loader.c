@@ -3,6 +3,7 @@
 #include "loader.h"
 
 #include <elf.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,14 +29,11 @@ static const char *const usual_directories[] = {
 /* A relative path, or an empty directory in a list, refers to the current directory. */
 static char *absolute(const char *path, size_t bytes)
 {
-	char *here, *whole;
+	char here[PATH_MAX] = "";
 
 	if (bytes && *path == '/')
 		return text_copy(path, bytes);
-	here = getcwd(NULL, 0);
-	whole = text_format("%s/%.*s", here ? here : "", (int)bytes, path);
-	free(here);
-	return whole;
+	return text_format("%s/%.*s", getcwd(here, sizeof(here)) ? here : "", (int)bytes, path);
 }
 
 static void read_library_path(struct text_list *list)
@@ -57,13 +55,6 @@ void loader_open(struct loader *loader, const struct host *host)
 	loader->cache = host_read(host, "/etc/ld.so.cache", CACHE_MAX_BYTES, &loader->cache_bytes);
 }
 
-void loader_close(struct loader *loader)
-{
-	text_list_free(&loader->library_path);
-	free(loader->cache);
-	*loader = (struct loader){ 0 };
-}
-
 #define HEAD_BYTES (EI_NIDENT + 4) /* up to e_type and e_machine */
 
 /* The loader silently skips files for other word sizes and processors. It tries everything else,
@@ -83,7 +74,6 @@ static bool is_taken(const struct loader *loader, const char *path)
 	if (taken && bytes == HEAD_BYTES && !memcmp(head, ELFMAG, SELFMAG))
 		taken = ((unsigned char)head[18] | (unsigned char)head[19] << 8) == OUR_MACHINE;
 #endif
-	free(head);
 	return taken;
 }
 
@@ -92,10 +82,7 @@ static char *in_directory(const struct loader *loader, const char *directory, co
 {
 	char *path = text_format("%s/%s", directory, name);
 
-	if (is_taken(loader, path))
-		return path;
-	free(path);
-	return NULL;
+	return is_taken(loader, path) ? path : NULL;
 }
 
 /* Expands $ORIGIN, the directory of the library that needs another one. */
@@ -117,13 +104,10 @@ static char *in_list(const struct loader *loader, const struct text_list *list, 
 {
 	char *found = NULL;
 
-	for (size_t i = 0; i < list->count && !found; i++) {
-		char *directory = from ? expand_origin(list->items[i], from)
-				       : text_copy(list->items[i], strlen(list->items[i]));
-
-		found = in_directory(loader, directory, name);
-		free(directory);
-	}
+	for (size_t i = 0; i < list->count && !found; i++)
+		found = in_directory(loader,
+				     from ? expand_origin(list->items[i], from) : list->items[i],
+				     name);
 	return found;
 }
 
@@ -139,7 +123,7 @@ static int visit_cached(const char *name, const char *path, void *context)
 
 	if (strcmp(name, search->name) != 0 || *path != '/' || !is_taken(search->loader, path))
 		return 0;
-	search->found = text_copy(path, strlen(path));
+	search->found = text_dup(path);
 	return 1;
 }
 
@@ -162,10 +146,7 @@ char *loader_find(const struct loader *loader, const char *name, const struct li
 
 		/* A file named by its path is returned even if it is unsuitable, so that the caller
 		 * can report why. */
-		if (host_is_file(loader->host, path) || is_taken(loader, path))
-			return path;
-		free(path);
-		return NULL;
+		return host_is_file(loader->host, path) || is_taken(loader, path) ? path : NULL;
 	}
 	/* RPATH is ignored if there is a RUNPATH. */
 	if (from && !from->runpath.count)
@@ -181,23 +162,13 @@ char *loader_find(const struct loader *loader, const char *name, const struct li
 	return found;
 }
 
-static void add_directory(struct text_list *list, const char *path, size_t bytes)
-{
-	char *directory = text_copy(path, bytes);
-
-	if (text_list_has(list, directory))
-		free(directory);
-	else
-		text_list_add(list, directory);
-}
-
 static int visit_directory(const char *name, const char *path, void *context)
 {
 	const char *slash = strrchr(path, '/');
 
 	(void)name;
 	if (*path == '/' && slash > path)
-		add_directory(context, path, (size_t)(slash - path));
+		text_list_add_new(context, text_copy(path, (size_t)(slash - path)));
 	return 0;
 }
 
@@ -206,33 +177,26 @@ struct text_list loader_directories(const struct loader *loader)
 	struct text_list list = { 0 };
 
 	for (size_t i = 0; i < loader->library_path.count; i++)
-		add_directory(&list, loader->library_path.items[i],
-			      strlen(loader->library_path.items[i]));
+		text_list_add_new(&list, loader->library_path.items[i]);
 	if (loader->cache)
 		ld_cache_walk(loader->cache, loader->cache_bytes, visit_directory, &list);
 	for (size_t i = 0; i < ARRAY_SIZE(usual_directories); i++)
-		add_directory(&list, usual_directories[i], strlen(usual_directories[i]));
+		text_list_add_new(&list, usual_directories[i]);
 	return list;
 }
 
 char *loader_unreadable(const struct loader *loader, const struct text_list *names)
 {
 	struct text_list directories = loader_directories(loader);
-	char *found = NULL;
 
-	for (size_t i = 0; i < directories.count && !found; i++) {
-		for (size_t j = 0; j < names->count && !found; j++) {
+	for (size_t i = 0; i < directories.count; i++) {
+		for (size_t j = 0; j < names->count; j++) {
 			char *path = text_format("%s/%s", directories.items[i], names->items[j]);
-			char *name = host_is_file(loader->host, path)
-					     ? host_open_name(loader->host, path)
-					     : NULL;
 
-			if (name && access(name, R_OK))
-				found = text_copy(path, strlen(path));
-			free(name);
-			free(path);
+			if (host_is_file(loader->host, path) &&
+			    access(host_open_name(loader->host, path), R_OK))
+				return path;
 		}
 	}
-	text_list_free(&directories);
-	return found;
+	return NULL;
 }

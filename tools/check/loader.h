@@ -18,22 +18,21 @@ struct loader {
 
 /* Reads the environment and the cache. The host must outlive the loader. */
 void loader_open(struct loader *loader, const struct host *host);
-void loader_close(struct loader *loader);
 
 /*
  * Returns the file for `name`, which is a path if it contains a slash. `from`, with the file
  * `from_path`, is the library that needs it: its RPATH and RUNPATH are searched; NULL = neither is.
- * Returns NULL if no file is found; else the caller frees the result.
+ * Returns NULL if no file is found.
  */
 char *loader_find(const struct loader *loader, const char *name, const struct library *from,
 		  const char *from_path);
 
 /* Returns the directories that are searched: LD_LIBRARY_PATH, those in the cache, the default ones;
- * each once. The caller frees the list. */
+ * each once. */
 struct text_list loader_directories(const struct loader *loader);
 
 /* Returns a file on the search path that has one of these names but is not readable for this user;
- * NULL = none. The caller frees it. */
+ * NULL = none. */
 char *loader_unreadable(const struct loader *loader, const struct text_list *names);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define DEVICES          "/sys/bus/pci/devices"
 #define NVIDIA           0x10de
 #define CLASS_DISPLAY    0x03
 #define CONFIG_BYTES     4096
@@ -18,40 +19,29 @@
 
 struct text_list pci_gpus(const struct host *host)
 {
-	struct text_list all = host_list(host, "/sys/bus/pci/devices"), gpus = { 0 };
+	struct text_list all = host_list(host, DEVICES), gpus = { 0 };
 
 	for (size_t i = 0; i < all.count; i++) {
-		char *vendor = text_format("/sys/bus/pci/devices/%s/vendor", all.items[i]);
-		char *class = text_format("/sys/bus/pci/devices/%s/class", all.items[i]);
+		const char *gpu = all.items[i];
 
-		if (host_number(host, vendor, 0) == NVIDIA &&
-		    host_number(host, class, 0) >> 16 == CLASS_DISPLAY)
-			text_list_add(&gpus, text_copy(all.items[i], strlen(all.items[i])));
-		free(class);
-		free(vendor);
+		if (host_number(host, text_format(DEVICES "/%s/vendor", gpu), 0) == NVIDIA &&
+		    host_number(host, text_format(DEVICES "/%s/class", gpu), 0) >> 16 ==
+			    CLASS_DISPLAY)
+			text_list_add(&gpus, gpu);
 	}
-	text_list_free(&all);
 	return gpus;
 }
 
 char *pci_path(const struct host *host, const char *link_or_address)
 {
-	char *link = *link_or_address == '/'
-			     ? text_copy(link_or_address, strlen(link_or_address))
-			     : text_format("/sys/bus/pci/devices/%s", link_or_address);
-	char *path = host_resolve(host, link);
-
-	free(link);
-	return path;
+	return host_resolve(host, *link_or_address == '/'
+					  ? link_or_address
+					  : text_format(DEVICES "/%s", link_or_address));
 }
 
 static long numa_node(const struct host *host, const char *path)
 {
-	char *file = text_format("%s/numa_node", path);
-	long node = host_number(host, file, -1);
-
-	free(file);
-	return node;
+	return host_number(host, text_format("%s/numa_node", path), -1);
 }
 
 /* Counts the components of a path. */
@@ -68,7 +58,6 @@ enum pci_distance pci_distance(const struct host *host, const char *a, const cha
 {
 	size_t common = 0;
 	unsigned shared, below_a, below_b;
-	char *head;
 
 	for (size_t i = 0; a[i] == b[i] || !a[i] || !b[i]; i++) {
 		if ((a[i] == '/' || !a[i]) && (b[i] == '/' || !b[i]))
@@ -76,9 +65,7 @@ enum pci_distance pci_distance(const struct host *host, const char *a, const cha
 		if (!a[i] || !b[i])
 			break;
 	}
-	head = text_copy(a, common);
-	shared = depth(head);
-	free(head);
+	shared = depth(text_copy(a, common));
 	if (shared >= ROOT_PORT_DEPTH) {
 		below_a = depth(a + common);
 		below_b = depth(b + common);
@@ -118,25 +105,18 @@ bool pci_redirects(const unsigned char *config, size_t bytes)
 
 char *pci_acs_bridge(const struct host *host, const char *path, bool *unknown)
 {
-	char *bridge = text_copy(path, strlen(path)), *slash;
+	char *bridge = text_dup(path), *slash;
 
 	/* The root port is excluded: it routes all transfers to the root complex anyway. */
 	while ((slash = strrchr(bridge, '/')) && depth(bridge) > ROOT_PORT_DEPTH + 1) {
-		unsigned char *config;
 		size_t bytes = 0;
-		char *file;
-		bool redirects;
+		char *config;
 
 		*slash = 0;
-		file = text_format("%s/config", bridge);
-		config = (unsigned char *)host_read(host, file, CONFIG_BYTES, &bytes);
-		redirects = config && pci_redirects(config, bytes);
+		config = host_read(host, text_format("%s/config", bridge), CONFIG_BYTES, &bytes);
 		*unknown |= !config || bytes < EXTENDED_AT;
-		free(config);
-		free(file);
-		if (redirects)
+		if (config && pci_redirects((const unsigned char *)config, bytes))
 			return bridge;
 	}
-	free(bridge);
 	return NULL;
 }

@@ -17,7 +17,7 @@ enum pci_distance {
 struct text_list pci_gpus(const struct host *host);
 
 /* Returns the directory of a device, with links resolved, from its address or from a link in sysfs
- * such as /sys/class/infiniband/mlx5_0/device; NULL = none. The caller frees it. */
+ * such as /sys/class/infiniband/mlx5_0/device; NULL = none. */
 char *pci_path(const struct host *host, const char *link_or_address);
 
 /* Distance between the devices with these directories. */
@@ -25,8 +25,7 @@ enum pci_distance pci_distance(const struct host *host, const char *a, const cha
 const char *pci_distance_name(enum pci_distance distance);
 
 /* Returns the first bridge above a device that routes peer-to-peer transfers to the root complex
- * (ACS redirect); NULL = none. Sets *unknown if this user cannot read some of the bridges. The
- * caller frees the result. */
+ * (ACS redirect); NULL = none. Sets *unknown if this user cannot read some of the bridges. */
 char *pci_acs_bridge(const struct host *host, const char *path, bool *unknown);
 
 /* True if this configuration space, of `bytes` bytes, enables ACS redirection. */

@@ -3,107 +3,58 @@
 #include "findings.h"
 
 #include <jansson.h>
-#include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tools/shared/document.h"
+#include "tools/shared/terminal.h"
 
-#define WIDTH_MOST 120 /* longer lines are hard to read */
-#define INDENT     8   /* width of the verdict column */
+#define INDENT 8 /* width of the verdict column */
 
-static const char *const colours[] = {
-	[CHECK_OK] = "\033[32m",
-	[CHECK_NOTE] = "\033[36m",
-	[CHECK_WARN] = "\033[33m",
-	[CHECK_ERROR] = "\033[1;31m",
+struct style {
+	FILE *out;
+	int width;
+	bool colour;
 };
 
-struct terminal findings_terminal(FILE *out)
+static void print_verdict(enum check_verdict verdict, const struct style *s)
 {
-	struct terminal terminal = terminal_of(out);
+	static const char *const colours[] = { "\033[32m", "\033[36m", "\033[33m", "\033[1;31m" };
 
-	terminal.width = terminal_width(&terminal, 0);
-	if (terminal.width > WIDTH_MOST)
-		terminal.width = WIDTH_MOST;
-	return terminal;
+	fprintf(s->out, "%s%-*s%s ", s->colour ? colours[verdict] : "", INDENT - 1,
+		verdict_name(verdict), s->colour ? "\033[0m" : "");
 }
 
-/* Columns of the first `bytes` bytes: the number of UTF-8 characters that begin in them. */
-static unsigned columns(const char *text, size_t bytes)
+/* Prints the text behind a label and ": "; further lines are indented. */
+static void print_behind(const char *label, const char *text, int indent, const struct style *s)
 {
-	unsigned count = 0;
-
-	for (size_t i = 0; i < bytes; i++)
-		count += ((unsigned char)text[i] & 0xc0) != 0x80;
-	return count;
+	fprintf(s->out, "%s: ", label);
+	terminal_wrap(s->out, s->width, INDENT + (int)strlen(label) + 2, indent, text);
 }
 
-/* Prints text from column `at` on, wrapped at blanks; continuation lines are indented. */
-static void print_wrapped(const char *text, unsigned at, unsigned indent, int width, FILE *out)
-{
-	bool first = true;
-
-	while (*text) {
-		size_t blanks = strspn(text, " "), word = strcspn(text + blanks, " ");
-		unsigned wide = columns(text, blanks + word);
-
-		if (width && !first && at + wide > (unsigned)width) {
-			fprintf(out, "\n%*s", (int)indent, "");
-			text += blanks;
-			at = indent;
-			wide = columns(text, word);
-			blanks = 0;
-		}
-		fwrite(text, 1, blanks + word, out);
-		text += blanks + word;
-		at += wide;
-		first = false;
-	}
-	fputc('\n', out);
-}
-
-static void print_verdict(enum check_verdict verdict, const struct terminal *style, FILE *out)
-{
-	fprintf(out, "%s%-*s%s", style->colour ? colours[verdict] : "", INDENT - 1,
-		verdict_name(verdict), style->colour ? "\033[0m" : "");
-	fputc(' ', out);
-}
-
-static void print_labelled(const char *label, const char *text, const struct terminal *style,
-			   FILE *out)
+static void print_advice(const char *label, const char *text, const struct style *s)
 {
 	if (!text)
 		return;
-	fprintf(out, "%*s%s: ", INDENT, "", label);
-	print_wrapped(text, INDENT + (unsigned)strlen(label) + 2, INDENT + 5, style->width, out);
+	fprintf(s->out, "%*s", INDENT, "");
+	print_behind(label, text, INDENT + 5, s);
 }
 
-static void print_problem(const struct check_finding *finding, const struct terminal *style,
-			  FILE *out)
+static void print_problems(const struct check_report *report, enum check_verdict verdict,
+			   const struct style *s)
 {
-	print_verdict(finding->verdict, style, out);
-	fprintf(out, "%s: ", finding->area);
-	print_wrapped(finding->found, INDENT + (unsigned)strlen(finding->area) + 2, INDENT,
-		      style->width, out);
-	print_labelled("why", finding->why, style, out);
-	print_labelled("fix", finding->fix, style, out);
-}
+	for (size_t i = 0; i < report->count; i++) {
+		const struct check_finding *finding = &report->findings[i];
 
-static void print_problems(const struct check_report *report, const struct terminal *style,
-			   FILE *out)
-{
-	for (int verdict = CHECK_ERROR; verdict >= CHECK_WARN; verdict--) {
-		for (size_t i = 0; i < report->count; i++) {
-			if ((int)report->findings[i].verdict == verdict)
-				print_problem(&report->findings[i], style, out);
-		}
+		if (finding->verdict != verdict)
+			continue;
+		print_verdict(verdict, s);
+		print_behind(finding->area, finding->found, INDENT, s);
+		print_advice("why", finding->why, s);
+		print_advice("fix", finding->fix, s);
 	}
-	if (findings_worst(report) >= CHECK_WARN)
-		fputc('\n', out);
 }
 
-static void print_others(const struct check_report *report, const struct terminal *style, FILE *out)
+static void print_others(const struct check_report *report, const struct style *s)
 {
 	const char *area = NULL;
 
@@ -112,37 +63,40 @@ static void print_others(const struct check_report *report, const struct termina
 
 		if (finding->verdict >= CHECK_WARN)
 			continue;
-		if (!area || strcmp(area, finding->area) != 0) {
-			area = finding->area;
-			fprintf(out, "%s\n", area);
-		}
-		fputs("  ", out);
-		print_verdict(finding->verdict, style, out);
-		print_wrapped(finding->found, INDENT + 2, INDENT + 2, style->width, out);
+		if (!area || strcmp(area, finding->area) != 0)
+			fprintf(s->out, "%s\n", finding->area);
+		area = finding->area;
+		fputs("  ", s->out);
+		print_verdict(finding->verdict, s);
+		terminal_wrap(s->out, s->width, INDENT + 2, INDENT + 2, finding->found);
 	}
 	if (area)
-		fputc('\n', out);
+		fputc('\n', s->out);
 }
 
-void findings_print_text(const struct check_report *report, const struct terminal *style, FILE *out)
+void findings_print_text(const struct check_report *report, int width, bool colour, FILE *out)
 {
-	size_t errors = findings_count(report, CHECK_ERROR),
-	       warns = findings_count(report, CHECK_WARN);
-	size_t notes = findings_count(report, CHECK_NOTE);
-	enum check_verdict worst = findings_worst(report);
+	static const char *const colours[] = { "\033[32m", "\033[33m", "\033[1;31m" };
+	const struct style style = { out, width, colour };
+	size_t counts[CHECK_VERDICTS];
+	int status = findings_exit_status(report);
 
-	print_problems(report, style, out);
-	print_others(report, style, out);
+	for (int verdict = 0; verdict < CHECK_VERDICTS; verdict++)
+		counts[verdict] = findings_count(report, (enum check_verdict)verdict);
+	print_problems(report, CHECK_ERROR, &style);
+	print_problems(report, CHECK_WARN, &style);
+	if (status)
+		fputc('\n', out);
+	print_others(report, &style);
 	fprintf(out, "%s%zu error%s, %zu warning%s%s, %zu note%s; %zu passed\n",
-		style->colour ? colours[worst < CHECK_WARN ? CHECK_OK : worst] : "", errors,
-		errors == 1 ? "" : "s", warns, warns == 1 ? "" : "s",
-		style->colour ? "\033[0m" : "", notes, notes == 1 ? "" : "s",
-		findings_count(report, CHECK_OK));
+		colour ? colours[status] : "", counts[CHECK_ERROR],
+		counts[CHECK_ERROR] == 1 ? "" : "s", counts[CHECK_WARN],
+		counts[CHECK_WARN] == 1 ? "" : "s", colour ? "\033[0m" : "", counts[CHECK_NOTE],
+		counts[CHECK_NOTE] == 1 ? "" : "s", counts[CHECK_OK]);
 }
 
 void findings_print_json(const struct check_report *report, FILE *out)
 {
-	enum check_verdict worst = findings_worst(report);
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < report->count; i++) {
@@ -155,10 +109,7 @@ void findings_print_json(const struct check_report *report, FILE *out)
 						      finding->fix));
 	}
 	document_print("check",
-		       json_pack("{s:i, s:i, s:i, s:o}", "status",
-				 worst == CHECK_ERROR  ? 2
-				 : worst == CHECK_WARN ? 1
-						       : 0,
+		       json_pack("{s:i, s:i, s:i, s:o}", "status", findings_exit_status(report),
 				 "errors", (int)findings_count(report, CHECK_ERROR), "warnings",
 				 (int)findings_count(report, CHECK_WARN), "findings", list),
 		       out);

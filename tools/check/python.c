@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/shared/memory.h"
+
 #define SITES_MAX      256
 #define LIST_MAX_BYTES ((size_t)64 << 10)
 
@@ -50,26 +52,19 @@ static bool names_distribution(const char *entry, const char *name)
 	return begins(entry, name) && entry[bytes] == '-';
 }
 
-char *python_distribution(const struct host *host, const char *site, const char *name, char **full)
+const char *python_distribution(const struct host *host, const char *site, const char *name)
 {
 	struct text_list entries = host_list(host, site);
-	char *version = NULL;
 
-	for (size_t i = 0; i < entries.count && !version; i++) {
-		char *text, *blank;
+	for (size_t i = 0; i < entries.count; i++) {
+		const char *blank;
 
 		if (!names_distribution(entries.items[i], name))
 			continue;
-		text = distribution_text(entries.items[i]);
-		blank = strchr(text, ' ');
-		version = text_copy(blank ? blank + 1 : "", blank ? strlen(blank + 1) : 0);
-		if (full)
-			*full = text;
-		else
-			free(text);
+		blank = strchr(distribution_text(entries.items[i]), ' ');
+		return blank ? blank + 1 : "";
 	}
-	text_list_free(&entries);
-	return version;
+	return NULL;
 }
 
 static void find_wheels(const struct host *host, struct python_site *site)
@@ -80,53 +75,42 @@ static void find_wheels(const struct host *host, struct python_site *site)
 		if (names_distribution(entries.items[i], "nvidia_nccl_cu*"))
 			text_list_add(&site->nccl_wheels, distribution_text(entries.items[i]));
 	}
-	text_list_free(&entries);
 }
 
 static void add_site(const struct host *host, struct python_sites *sites, const char *path,
 		     const char *prefix)
 {
-	char *real = host_is_directory(host, path) ? host_resolve(host, path) : NULL;
+	const char *real = host_is_directory(host, path) ? host_resolve(host, path) : NULL;
 	struct python_site *site;
 
 	for (size_t i = 0; real && i < sites->count; i++) {
-		if (!strcmp(sites->list[i].path, real)) {
-			free(real);
-			real = NULL;
-		}
+		if (!strcmp(sites->list[i].path, real))
+			return;
 	}
-	if (!real || sites->count == SITES_MAX) {
-		free(real);
+	if (!real || sites->count == SITES_MAX)
 		return;
-	}
-	sites->list = text_grow(sites->list, (sites->count + 1) * sizeof(*sites->list));
+	sites->list = memory_resize(sites->list, (sites->count + 1) * sizeof(*sites->list));
 	site = &sites->list[sites->count++];
-	*site = (struct python_site){ .path = real, .prefix = text_copy(prefix, strlen(prefix)) };
+	*site = (struct python_site){ .path = real, .prefix = prefix };
 	find_wheels(host, site);
 }
 
 static void add_sites_of(const struct host *host, struct python_sites *sites, const char *prefix)
 {
 	static const char *const libs[] = { "lib", "lib64" };
-	static const char *const packages[] = { "site-packages", "dist-packages" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(libs); i++) {
 		char *lib = text_format("%s/%s", prefix, libs[i]);
 		struct text_list entries = host_list(host, lib);
 
 		for (size_t j = 0; j < entries.count; j++) {
-			for (size_t k = 0; k < ARRAY_SIZE(packages); k++) {
-				char *path;
+			char *python = text_format("%s/%s", lib, entries.items[j]);
 
-				if (!begins(entries.items[j], "python3"))
-					continue;
-				path = text_format("%s/%s/%s", lib, entries.items[j], packages[k]);
-				add_site(host, sites, path, prefix);
-				free(path);
-			}
+			if (!begins(entries.items[j], "python3"))
+				continue;
+			add_site(host, sites, text_format("%s/site-packages", python), prefix);
+			add_site(host, sites, text_format("%s/dist-packages", python), prefix);
 		}
-		text_list_free(&entries);
-		free(lib);
 	}
 }
 
@@ -135,25 +119,17 @@ static void add_each_in(const struct host *host, struct python_sites *sites, con
 {
 	struct text_list entries = host_list(host, parent);
 
-	for (size_t i = 0; i < entries.count; i++) {
-		char *prefix = text_format("%s/%s", parent, entries.items[i]);
-
-		add_sites_of(host, sites, prefix);
-		free(prefix);
-	}
-	text_list_free(&entries);
+	for (size_t i = 0; i < entries.count; i++)
+		add_sites_of(host, sites, text_format("%s/%s", parent, entries.items[i]));
 }
 
 static void add_conda(const struct host *host, struct python_sites *sites, const char *parent)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(conda_names); i++) {
 		char *base = text_format("%s/%s", parent, conda_names[i]);
-		char *envs = text_format("%s/envs", base);
 
 		add_sites_of(host, sites, base);
-		add_each_in(host, sites, envs);
-		free(envs);
-		free(base);
+		add_each_in(host, sites, text_format("%s/envs", base));
 	}
 }
 
@@ -166,86 +142,63 @@ static bool is_interpreter(const char *name)
 /* Adds the prefix of bin/python: two levels up, both with and without resolving links. */
 static void add_interpreter(const struct host *host, struct python_sites *sites, const char *path)
 {
-	char *real = host_resolve(host, path);
-	const char *const files[] = { path, real };
+	const char *const files[] = { path, host_resolve(host, path) };
 
-	for (size_t i = 0; real && i < ARRAY_SIZE(files); i++) {
-		char *prefix = text_copy(files[i], strlen(files[i]));
+	for (size_t i = 0; files[1] && i < ARRAY_SIZE(files); i++) {
+		char *prefix = text_dup(files[i]);
 
 		for (int up = 0; up < 2 && strrchr(prefix, '/'); up++)
 			*strrchr(prefix, '/') = 0;
 		add_sites_of(host, sites, prefix);
-		free(prefix);
 	}
-	free(real);
 }
 
 static void add_from_path(const struct host *host, struct python_sites *sites, const char *path)
 {
-	while (path && *path) {
-		size_t bytes = strcspn(path, ":");
-		char *directory = text_copy(path, bytes);
+	const char *directory;
+
+	while (path && (directory = text_next(&path, ":"))) {
 		struct text_list entries = { 0 };
 
 		if (*directory == '/')
 			entries = host_list(host, directory);
 		for (size_t i = 0; i < entries.count; i++) {
-			char *file;
-
-			if (!is_interpreter(entries.items[i]))
-				continue;
-			file = text_format("%s/%s", directory, entries.items[i]);
-			add_interpreter(host, sites, file);
-			free(file);
+			if (is_interpreter(entries.items[i]))
+				add_interpreter(host, sites,
+						text_format("%s/%s", directory, entries.items[i]));
 		}
-		text_list_free(&entries);
-		free(directory);
-		path += bytes + (path[bytes] == ':');
 	}
 }
 
 static void add_python_path(const struct host *host, struct python_sites *sites, const char *path)
 {
-	while (path && *path) {
-		size_t bytes = strcspn(path, ":");
-		char *directory = text_copy(path, bytes);
+	const char *directory;
 
+	while (path && (directory = text_next(&path, ":"))) {
 		if (*directory == '/')
 			add_site(host, sites, directory, "");
-		free(directory);
-		path += bytes + (path[bytes] == ':');
 	}
 }
 
 /* Adds conda's own list of environments, one path per line. */
 static void add_conda_list(const struct host *host, struct python_sites *sites)
 {
-	char *path = text_format("%s/.conda/environments.txt", host->home), *next;
-	char *text = host_read(host, path, LIST_MAX_BYTES, NULL);
+	const char *text = host_read(host, text_format("%s/.conda/environments.txt", host->home),
+				     LIST_MAX_BYTES, NULL);
+	const char *line;
 
-	for (char *line = text; line && *line; line = next) {
-		size_t bytes = strcspn(line, "\r\n");
-
-		next = line + bytes + strspn(line + bytes, "\r\n");
-		line[bytes] = 0;
+	while (text && (line = text_next(&text, "\r\n"))) {
 		if (*line == '/')
 			add_sites_of(host, sites, line);
 	}
-	free(text);
-	free(path);
 }
 
 static void add_home(const struct host *host, struct python_sites *sites)
 {
-	char *local = text_format("%s/.local", host->home);
-	char *pyenv = text_format("%s/.pyenv/versions", host->home);
-
-	add_sites_of(host, sites, local);
+	add_sites_of(host, sites, text_format("%s/.local", host->home));
 	add_conda(host, sites, host->home);
 	add_conda_list(host, sites);
-	add_each_in(host, sites, pyenv);
-	free(pyenv);
-	free(local);
+	add_each_in(host, sites, text_format("%s/.pyenv/versions", host->home));
 }
 
 struct python_sites python_find(const struct host *host)
@@ -265,15 +218,4 @@ struct python_sites python_find(const struct host *host)
 	add_sites_of(host, &sites, "/usr");
 	add_conda(host, &sites, "/opt");
 	return sites;
-}
-
-void python_free(struct python_sites *sites)
-{
-	for (size_t i = 0; i < sites->count; i++) {
-		free(sites->list[i].path);
-		free(sites->list[i].prefix);
-		text_list_free(&sites->list[i].nccl_wheels);
-	}
-	free(sites->list);
-	*sites = (struct python_sites){ 0 };
 }

@@ -10,8 +10,8 @@
 
 /* A directory from which Python imports packages. */
 struct python_site {
-	char *path;   /* "/opt/venv/lib/python3.11/site-packages", with links resolved */
-	char *prefix; /* "/opt/venv"; "" for an entry of PYTHONPATH */
+	const char *path;   /* "/opt/venv/lib/python3.11/site-packages", with links resolved */
+	const char *prefix; /* "/opt/venv"; "" for an entry of PYTHONPATH */
 	/* Wheels in it, sorted by name: "nvidia-nccl-cu12 2.19.3" */
 	struct text_list nccl_wheels;
 };
@@ -23,11 +23,9 @@ struct python_sites {
 };
 
 struct python_sites python_find(const struct host *host);
-void python_free(struct python_sites *sites);
 
 /* Returns the version of a distribution, by `name` as in the directory "NAME-VERSION.dist-info"; a
- * final '*' matches any ending. Sets *full, unless it is NULL, to "NAME VERSION". The caller frees
- * both. NULL = not installed. */
-char *python_distribution(const struct host *host, const char *site, const char *name, char **full);
+ * final '*' matches any ending. NULL = not installed. */
+const char *python_distribution(const struct host *host, const char *site, const char *name);
 
 #endif

@@ -19,50 +19,39 @@ static bool passes(const struct release_range *range, const char *net, const cha
 	return range->filter == FILTER_EXACT ? !strcmp(net, name) : !strcasecmp(net, name);
 }
 
-/* Finds a library that lacks a required symbol version. Returns the reason; NULL = none. The caller
- * frees it. */
+/* Finds a library that lacks a required symbol version. Returns the reason; NULL = none. */
 static char *too_old(const struct loader *loader, const struct library *library, const char *path)
 {
-	char *why = NULL;
-
-	for (size_t i = 0; i < library->versions.count && !why; i++) {
+	for (size_t i = 0; i < library->versions.count; i++) {
 		const char *both = library->versions.items[i], *blank = strchr(both, ' ');
 		char *name = text_copy(both, (size_t)(blank - both));
 		char *found = loader_find(loader, name, library, path);
 
 		if (found && !library_has_version(loader->host, found, blank + 1))
-			why = text_format("it needs version %s of %s, which %s does not have",
-					  blank + 1, name, found);
-		free(found);
-		free(name);
+			return text_format("it needs version %s of %s, which %s does not have",
+					   blank + 1, name, found);
 	}
-	return why;
+	return NULL;
 }
 
-/* Returns why dlopen would fail: a needed library is missing or too old. NULL = it would work. The
- * caller frees the text. */
+/* Returns why dlopen would fail: a needed library is missing or too old. NULL = it would work. */
 static char *obstacle(const struct loader *loader, const struct library *library, const char *path)
 {
 	for (size_t i = 0; i < library->needed.count; i++) {
-		char *found = loader_find(loader, library->needed.items[i], library, path);
-
-		if (!found)
+		if (!loader_find(loader, library->needed.items[i], library, path))
 			return text_format("it needs %s, which is not found",
 					   library->needed.items[i]);
-		free(found);
 	}
 	return too_old(loader, library, path);
 }
 
-/* Determines whether this release can use the file. Takes over `file`. */
-static void judge(const struct release_range *range, const struct loader *loader, char *file,
+/* Determines whether this release can use the file. */
+static void judge(const struct release_range *range, const struct loader *loader, const char *file,
 		  const char *net, struct plugin_outcome *outcome)
 {
 	struct library library;
-	free(outcome->file);
-	free(outcome->why);
+
 	outcome->file = file;
-	outcome->why = NULL;
 	outcome->api = 0;
 	library_read(loader->host, file, &library);
 	outcome->anynet = library.anynet;
@@ -71,21 +60,18 @@ static void judge(const struct release_range *range, const struct loader *loader
 		if (library.net_apis >> api & 1)
 			outcome->api = api;
 	}
-	outcome->why = library.error ? text_copy(library.error, strlen(library.error))
-				     : obstacle(loader, &library, file);
-	if (outcome->why || !outcome->api) {
+	outcome->why = library.error ? library.error : obstacle(loader, &library, file);
+	if (outcome->why || !outcome->api)
 		outcome->state = PLUGIN_UNUSABLE;
-	} else if (library.anynet && !passes(range, net, anynet_selector_name_for(net))) {
+	else if (library.anynet && !passes(range, net, anynet_selector_name_for(net)))
 		outcome->state = PLUGIN_FILTERED;
-	} else {
+	else
 		outcome->state = PLUGIN_LOADED;
-	}
-	library_free(&library);
 }
 
-/* Tries a name, and takes it over. Returns true if NCCL stops searching. */
-static bool try_name(const struct release_range *range, const struct loader *loader, char *name,
-		     const char *net, struct plugin_outcome *outcome)
+/* Tries a name. Returns true if NCCL stops searching. */
+static bool try_name(const struct release_range *range, const struct loader *loader,
+		     const char *name, const char *net, struct plugin_outcome *outcome)
 {
 	char *file = loader_find(loader, name, NULL, NULL);
 
@@ -126,7 +112,7 @@ static bool try_item(const struct release_range *range, const struct loader *loa
 		outcome->state = PLUGIN_STATIC;
 		return true;
 	}
-	if (try_name(range, loader, text_copy(item, strlen(item)), net, outcome))
+	if (try_name(range, loader, item, net, outcome))
 		return true;
 	/* 2.26 and older always try the second name; for a path it never exists. */
 	if (range->naming == NAMING_LIST && is_library_name(item))
@@ -139,14 +125,11 @@ static void try_list(const struct release_range *range, const struct loader *loa
 {
 	for (int items = 0; *list && items < ITEMS_MAX; items++) {
 		size_t bytes = strcspn(list, ",");
-		char *item = text_copy(list, bytes);
-		bool done =
-			bytes && bytes <= ITEM_BYTES && try_item(range, loader, item, net, outcome);
 
-		free(item);
-		list += bytes + (list[bytes] == ',');
-		if (done)
+		if (bytes && bytes <= ITEM_BYTES &&
+		    try_item(range, loader, text_copy(list, bytes), net, outcome))
 			return;
+		list += bytes + (list[bytes] == ',');
 	}
 }
 
@@ -160,20 +143,11 @@ void plugin_resolve(const struct release_range *range, const struct loader *load
 		return;
 	}
 	if (range->naming == NAMING_FIXED || !net_plugin || !*net_plugin)
-		try_name(range, loader, text_copy(DEFAULT_NAME, strlen(DEFAULT_NAME)), net,
-			 outcome);
+		try_name(range, loader, DEFAULT_NAME, net, outcome);
 	else if (range->naming == NAMING_SUFFIX)
 		try_name(range, loader, with_suffix(net_plugin), net, outcome);
 	else if (range->naming == NAMING_EITHER)
 		try_item(range, loader, net_plugin, net, outcome);
 	else
 		try_list(range, loader, net_plugin, net, outcome);
-}
-
-void plugin_outcome_free(struct plugin_outcome *outcome)
-{
-	free(outcome->file);
-	free(outcome->why);
-	text_list_free(&outcome->tried);
-	*outcome = (struct plugin_outcome){ 0 };
 }

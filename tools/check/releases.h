@@ -20,17 +20,16 @@ enum plugin_state {
 
 struct plugin_outcome {
 	enum plugin_state state;
-	char *file; /* the deciding file; NULL = none */
-	int api;    /* newest API version that both support; 0 = none */
+	const char *file; /* the deciding file; NULL = none */
+	int api;          /* newest API version that both support; 0 = none */
 	bool anynet;
 	char anynet_version[32];
-	char *why;              /* for PLUGIN_UNUSABLE; NULL = no API version of this release */
+	const char *why;        /* for PLUGIN_UNUSABLE; NULL = no API version of this release */
 	struct text_list tried; /* names, in order */
 };
 
 /* Determines what a release of this range does with these values; NULL = variable unset. */
 void plugin_resolve(const struct release_range *range, const struct loader *loader,
 		    const char *net_plugin, const char *net, struct plugin_outcome *outcome);
-void plugin_outcome_free(struct plugin_outcome *outcome);
 
 #endif

@@ -19,16 +19,14 @@ static json_t *verdicts(const struct anynet_probe *probe)
 
 	for (int i = 0; i < probe->candidate_count; i++) {
 		const struct anynet_candidate *candidate = &probe->candidates[i];
-		char *name = text_printable(candidate->name),
-		     *reason = text_printable(candidate->reason);
 
 		json_array_append_new(list,
-				      json_pack("{s:s, s:s, s:b, s:s}", "network",
-						candidate->transport == ANYNET_TRANSPORT_IB ? "IB" : "TCP",
-						"name", name, "used", candidate->usable, "reason",
-						reason));
-		free(reason);
-		free(name);
+				      json_pack("{s:s, s:o, s:b, s:o}", "network",
+						candidate->transport == ANYNET_TRANSPORT_IB ? "IB"
+											    : "TCP",
+						"name", report_text(candidate->name), "used",
+						candidate->usable, "reason",
+						report_text(candidate->reason)));
 	}
 	return list;
 }
@@ -39,20 +37,18 @@ static json_t *devices(const struct anynet_probe *probe)
 
 	for (int i = 0; i < probe->device_count; i++) {
 		const struct anynet_device *dev = &probe->devices[i];
-		char *memory = text_printable(dev->gpu_memory);
 
 		json_array_append_new(list,
-				      json_pack("{s:s, s:s, s:i, s:b, s:b, s:b, s:s}", "name",
+				      json_pack("{s:s, s:s, s:i, s:b, s:b, s:b, s:o}", "name",
 						dev->name, "network",
 						dev->transport == ANYNET_TRANSPORT_TCP ? "TCP"
-						: dev->is_roce               ? "RoCE"
-									     : "InfiniBand",
+						: dev->is_roce                         ? "RoCE"
+							       : "InfiniBand",
 						"mbps", dev->speed_mbps, "cuda",
 						(dev->ptr_support & ANYNET_PTR_CUDA) != 0, "dmabuf",
 						(dev->ptr_support & ANYNET_PTR_DMABUF) != 0,
 						"force_flush", dev->force_flush, "gpu_memory",
-						memory));
-		free(memory);
+						report_text(dev->gpu_memory)));
 	}
 	return list;
 }
@@ -80,16 +76,14 @@ static json_t *settings(void)
 
 	for (char **variable = environ; *variable; variable++) {
 		const char *value = strchr(*variable, '=');
-		char *name, *text;
+		char *name;
 
 		if (!value ||
 		    (strncmp(*variable, "NCCL_", 5) != 0 && strncmp(*variable, "ANYNET_", 7) != 0))
 			continue;
 		name = text_copy(*variable, (size_t)(value - *variable));
-		text = text_printable(scrub_is_known(name) ? value + 1 : "[left out]");
-		json_object_set_new(all, name, json_string(text));
-		free(text);
-		free(name);
+		json_object_set_new(all, name,
+				    report_text(scrub_is_known(name) ? value + 1 : "[left out]"));
 	}
 	return all;
 }
@@ -142,7 +136,6 @@ int report_write(const struct check *check, const char *path, bool keep_names)
 
 	scrub_open(&scrub, &check->host, keep_names);
 	told = scrub_json(&scrub, all);
-	scrub_close(&scrub);
 	json_decref(all);
 	errno = 0;
 	file = strcmp(path, "-") ? open_file(path) : stdout;

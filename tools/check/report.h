@@ -16,6 +16,9 @@ json_t *report_gpus(const struct check *check);
 json_t *report_system(const struct check *check);
 json_t *report_libraries(const struct check *check);
 
+/* Returns a string of text_printable. */
+json_t *report_text(const char *text);
+
 /* Adds a file's first line as a member, unless it cannot be read. */
 void report_line(json_t *object, const char *name, const struct host *host, const char *dir,
 		 const char *file);

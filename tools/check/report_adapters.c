@@ -21,30 +21,21 @@ static const char *gid_kind(const char *gid)
 /* Returns index, type and kind of address of the GIDs that are set, without the address itself. */
 static json_t *gids(const struct host *host, const char *port)
 {
-	char *dir = text_format("%s/gids", port), *types = text_format("%s/gid_attrs/types", port),
-	     *ndevs = text_format("%s/gid_attrs/ndevs", port);
+	char *dir = text_format("%s/gids", port), *attributes = text_format("%s/gid_attrs", port);
 	struct text_list names = host_list(host, dir);
-	json_t *list = json_array();
+	json_t *list = json_array(), *entry;
 
 	for (size_t i = 0; i < names.count; i++) {
-		char *path = text_format("%s/%s", dir, names.items[i]),
-		     *gid = host_line(host, path);
+		const char *name = names.items[i];
+		char *gid = host_line(host, text_format("%s/%s", dir, name));
 
-		if (gid && strspn(gid, "0:") != strlen(gid)) {
-			json_t *entry = json_pack("{s:i, s:s}", "index", atoi(names.items[i]),
-						  "address", gid_kind(gid));
-
-			report_line(entry, "type", host, types, names.items[i]);
-			report_line(entry, "interface", host, ndevs, names.items[i]);
-			json_array_append_new(list, entry);
-		}
-		free(gid);
-		free(path);
+		if (!gid || strspn(gid, "0:") == strlen(gid))
+			continue;
+		entry = json_pack("{s:i, s:s}", "index", atoi(name), "address", gid_kind(gid));
+		report_line(entry, "type", host, attributes, text_format("types/%s", name));
+		report_line(entry, "interface", host, attributes, text_format("ndevs/%s", name));
+		json_array_append_new(list, entry);
 	}
-	text_list_free(&names);
-	free(ndevs);
-	free(types);
-	free(dir);
 	return list;
 }
 
@@ -63,10 +54,7 @@ static json_t *ports(const struct host *host, const char *device)
 			report_line(entry, files[k], host, port, files[k]);
 		json_object_set_new(entry, "gids", gids(host, port));
 		json_array_append_new(list, entry);
-		free(port);
 	}
-	text_list_free(&names);
-	free(dir);
 	return list;
 }
 
@@ -76,19 +64,15 @@ static json_t *of_sysfs(const struct host *host, const char *name)
 						{ "board", "board_id" },
 						{ "type", "hca_type" },
 						{ "node_type", "node_type" } };
-	char *dir = text_format(DEVICES "/%s", name), *link = text_format("%s/device", dir);
-	char *path = pci_path(host, link), *text = text_printable(name);
-	json_t *adapter = json_pack("{s:s}", "name", text);
+	char *dir = text_format(DEVICES "/%s", name);
+	char *path = pci_path(host, text_format("%s/device", dir));
+	json_t *adapter = json_pack("{s:o}", "name", report_text(name));
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		report_line(adapter, files[i][0], host, dir, files[i][1]);
 	if (path)
 		json_object_set_new(adapter, "pci", report_pci(host, path));
 	json_object_set_new(adapter, "ports", ports(host, dir));
-	free(text);
-	free(path);
-	free(link);
-	free(dir);
 	return adapter;
 }
 
@@ -169,9 +153,11 @@ static json_t *find(json_t *adapters, const char *name)
 	json_t *adapter;
 	size_t i;
 
-	json_array_foreach(adapters, i,
-			   adapter) if (!strcmp(json_string_value(json_object_get(adapter, "name")),
-						name)) return adapter;
+	json_array_foreach(adapters, i, adapter)
+	{
+		if (!strcmp(json_string_value(json_object_get(adapter, "name")), name))
+			return adapter;
+	}
 	adapter = json_pack("{s:s}", "name", name);
 	json_array_append_new(adapters, adapter);
 	return adapter;
@@ -192,7 +178,6 @@ static void add_verbs(json_t *adapters, const struct check *check)
 		char *name = text_printable(verbs.get_device_name(list[i]));
 
 		json_object_set_new(find(adapters, name), "verbs", of_verbs(&verbs, list[i]));
-		free(name);
 	}
 	if (list)
 		verbs.free_device_list(list);
@@ -206,7 +191,6 @@ json_t *report_adapters(const struct check *check)
 
 	for (size_t i = 0; i < names.count; i++)
 		json_array_append_new(adapters, of_sysfs(&check->host, names.items[i]));
-	text_list_free(&names);
 	add_verbs(adapters, check);
 	return adapters;
 }

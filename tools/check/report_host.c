@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "pci.h"
+#include "tools/shared/memory.h"
 #include "tools/shared/nvml.h"
 
 #define CMDLINE_BYTES 4096
@@ -22,46 +23,29 @@ static json_t *kernel_words(const struct host *host)
 	for (char *word = line ? strtok_r(line, " \t\n", &state) : NULL; word;
 	     word = strtok_r(NULL, " \t\n", &state)) {
 		for (size_t i = 0; i < ARRAY_SIZE(begins); i++) {
-			char *text;
-
 			if (strncmp(word, begins[i], strlen(begins[i])) != 0)
 				continue;
-			text = text_printable(word);
-			json_array_append_new(words, json_string(text));
-			free(text);
+			json_array_append_new(words, report_text(word));
 			break;
 		}
 	}
-	free(line);
 	return words;
 }
 
-/* Returns the value of the first line "key: value" or "key=value" in a file; NULL = none. The
- * caller frees it. */
-static char *value_in(const struct host *host, const char *path, const char *key)
-{
-	char *text = host_read(host, path, FILE_BYTES, NULL), *state = NULL, *value = NULL;
-
-	for (char *line = text ? strtok_r(text, "\n", &state) : NULL; line && !value;
-	     line = strtok_r(NULL, "\n", &state)) {
-		if (!strncmp(line, key, strlen(key))) {
-			line += strlen(key) + strspn(line + strlen(key), " \t:=\"");
-			value = text_copy(line, strcspn(line, "\""));
-		}
-	}
-	free(text);
-	return value;
-}
-
+/* Adds the value of the first line "key: value" or "key=value" in a file. */
 static void add_value(json_t *object, const char *name, const struct host *host, const char *path,
 		      const char *key)
 {
-	char *value = value_in(host, path, key), *text = value ? text_printable(value) : NULL;
+	const char *text = host_read(host, path, FILE_BYTES, NULL), *line;
 
-	if (text)
-		json_object_set_new(object, name, json_string(text));
-	free(text);
-	free(value);
+	while (text && (line = text_next(&text, "\n"))) {
+		if (strncmp(line, key, strlen(key)) != 0)
+			continue;
+		line += strlen(key) + strspn(line + strlen(key), " \t:=\"");
+		json_object_set_new(object, name,
+				    report_text(text_copy(line, strcspn(line, "\""))));
+		return;
+	}
 }
 
 /* Returns the relevant kernel modules that are loaded, with their versions if known. */
@@ -84,7 +68,6 @@ static json_t *modules(const struct host *host)
 			json_object_set(all, names[i], module);
 		}
 		json_decref(module);
-		free(dir);
 	}
 	return all;
 }
@@ -103,7 +86,6 @@ json_t *report_system(const struct check *check)
 	json_object_set_new(system, "iommu_groups", json_integer((json_int_t)groups.count));
 	json_object_set_new(system, "kernel_words", kernel_words(host));
 	json_object_set_new(system, "modules", modules(host));
-	text_list_free(&groups);
 	return system;
 }
 
@@ -111,18 +93,12 @@ json_t *report_system(const struct check *check)
 static json_t *providers(const struct host *host, const char *library)
 {
 	const char *slash = strrchr(library, '/');
-	char *dir = text_format("%.*s/libibverbs", (int)(slash - library), library);
-	struct text_list names = host_list(host, dir);
+	struct text_list names =
+		host_list(host, text_format("%.*s/libibverbs", (int)(slash - library), library));
 	json_t *list = json_array();
 
-	for (size_t i = 0; i < names.count; i++) {
-		char *name = text_printable(names.items[i]);
-
-		json_array_append_new(list, json_string(name));
-		free(name);
-	}
-	text_list_free(&names);
-	free(dir);
+	for (size_t i = 0; i < names.count; i++)
+		json_array_append_new(list, report_text(names.items[i]));
 	return list;
 }
 
@@ -130,14 +106,10 @@ static json_t *library(const struct check *check, const char *name)
 {
 	char *path = loader_find(&check->loader, name, NULL, NULL);
 	char *real = path ? host_resolve(&check->host, path) : NULL;
-	char *text = real ? text_printable(real) : NULL;
-	json_t *found = text ? json_pack("{s:s}", "file", text) : json_null();
+	json_t *found = real ? json_pack("{s:o}", "file", report_text(real)) : json_null();
 
-	if (text && strstr(name, "ibverbs"))
+	if (real && strstr(name, "ibverbs"))
 		json_object_set_new(found, "providers", providers(&check->host, real));
-	free(text);
-	free(real);
-	free(path);
 	return found;
 }
 
@@ -151,13 +123,13 @@ json_t *report_libraries(const struct check *check)
 		json_object_set_new(all, names[i], library(check, names[i]));
 	for (size_t i = 0; i < check->copies.count; i++) {
 		const struct nccl_copy *copy = &check->copies.list[i];
-		char version[16], *path = text_printable(copy->path);
+		char version[16];
 
 		json_array_append_new(copies,
-				      json_pack("{s:s, s:s, s:s}", "file", path, "version",
+				      json_pack("{s:o, s:s, s:s}", "file", report_text(copy->path),
+						"version",
 						nccl_version_text(copy->version.code, version),
 						"cuda", copy->version.cuda));
-		free(path);
 	}
 	json_object_set_new(all, "nccl", copies);
 	return all;
@@ -169,27 +141,21 @@ static void add_ways(json_t *ways, const struct host *host, const char *gpu, con
 	struct text_list names = host_list(host, "/sys/class/infiniband");
 
 	for (size_t i = 0; i < names.count; i++) {
-		char *link = text_format("/sys/class/infiniband/%s/device", names.items[i]);
-		char *adapter = pci_path(host, link), *name = text_printable(names.items[i]);
+		char *adapter = pci_path(host, text_format("/sys/class/infiniband/%s/device",
+							   names.items[i]));
 		bool unknown = false;
 		char *bridge = adapter ? pci_acs_bridge(host, adapter, &unknown) : NULL;
 
-		if (adapter)
-			json_array_append_new(ways,
-					      json_pack("{s:s, s:s, s:s, s:s}", "gpu", gpu,
-							"adapter", name, "distance",
-							pci_distance_name(
-								pci_distance(host, path, adapter)),
-							"acs",
-							bridge    ? strrchr(bridge, '/') + 1
-							: unknown ? "not readable"
-								  : "off"));
-		free(bridge);
-		free(name);
-		free(adapter);
-		free(link);
+		if (!adapter)
+			continue;
+		json_array_append_new(
+			ways, json_pack("{s:s, s:o, s:s, s:s}", "gpu", gpu, "adapter",
+					report_text(names.items[i]), "distance",
+					pci_distance_name(pci_distance(host, path, adapter)), "acs",
+					bridge    ? strrchr(bridge, '/') + 1
+					: unknown ? "not readable"
+						  : "off"));
 	}
-	text_list_free(&names);
 }
 
 json_t *report_gpus(const struct check *check)
@@ -197,7 +163,7 @@ json_t *report_gpus(const struct check *check)
 	struct text_list addresses = pci_gpus(&check->host);
 	json_t *all = json_object(), *list = json_array(), *ways = json_array(),
 	       *names = json_array();
-	struct nvml *nvml = text_grow(NULL, sizeof(*nvml));
+	struct nvml *nvml = memory_get(sizeof(*nvml));
 
 	for (size_t i = 0; i < addresses.count; i++) {
 		char *path = pci_path(&check->host, addresses.items[i]);
@@ -206,17 +172,12 @@ json_t *report_gpus(const struct check *check)
 			json_array_append_new(list, report_pci(&check->host, path));
 			add_ways(ways, &check->host, addresses.items[i], path);
 		}
-		free(path);
 	}
-	text_list_free(&addresses);
 	nvml_read(nvml);
-	for (int i = 0; nvml->state == NVML_WORKS && i < nvml->count; i++) {
-		char *name = text_printable(nvml->gpus[i].name);
-
-		json_array_append_new(names, json_pack("{s:s, s:s}", "name", name, "bus",
+	for (int i = 0; nvml->state == NVML_WORKS && i < nvml->count; i++)
+		json_array_append_new(names, json_pack("{s:o, s:s}", "name",
+						       report_text(nvml->gpus[i].name), "bus",
 						       nvml->gpus[i].bus_id));
-		free(name);
-	}
 	if (nvml->state == NVML_WORKS) {
 		json_object_set_new(all, "driver", json_string(nvml->driver));
 		json_object_set_new(all, "cuda", json_integer(nvml->cuda));
@@ -226,6 +187,5 @@ json_t *report_gpus(const struct check *check)
 	json_object_set_new(all, "names", names);
 	json_object_set_new(all, "pci", list);
 	json_object_set_new(all, "ways", ways);
-	free(nvml);
 	return all;
 }

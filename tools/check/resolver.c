@@ -9,8 +9,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "text.h"
-
 #define RESOLVE_SECONDS 1 /* a slower name server is a finding of its own */
 
 /* A query, shared by the caller and a resolver thread that may outlive the wait. The last of the
@@ -70,12 +68,14 @@ static void *answer(void *argument)
 /* Resolves the name in a detached thread and waits for at most RESOLVE_SECONDS. */
 static int ask(const char *name, struct sockaddr_storage *addr)
 {
-	struct question *question = text_grow(NULL, sizeof(*question));
+	struct question *question = calloc(1, sizeof(*question));
 	struct timespec limit;
 	pthread_t thread;
 	int error = EAI_AGAIN, waited = 0;
 
-	*question = (struct question){ .holders = 2, .name = text_copy(name, strlen(name)) };
+	if (!question)
+		return EAI_MEMORY;
+	*question = (struct question){ .holders = 2, .name = strdup(name) };
 	pthread_mutex_init(&question->lock, NULL);
 	pthread_cond_init(&question->answered, NULL);
 	if (pthread_create(&thread, NULL, answer, question)) {

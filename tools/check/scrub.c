@@ -56,12 +56,8 @@ static bool is_word(char c)
 
 static void add(struct text_list *list, const char *text, size_t bytes)
 {
-	char *item = text_copy(text, bytes);
-
-	if (!bytes || text_list_has(list, item))
-		free(item);
-	else
-		text_list_add(list, item);
+	if (bytes)
+		text_list_add_new(list, text_copy(text, bytes));
 }
 
 /* Adds a host name, with and without its domain. */
@@ -119,13 +115,9 @@ static void add_from_environment(struct scrub *scrub)
 		const char *value = strchr(*variable, '=');
 		char *name = value ? text_copy(*variable, (size_t)(value - *variable)) : NULL;
 
-		if (name && is_private(name) && strlen(value + 1) >= SECRET_LEAST) {
-			char *text = text_printable(value + 1); /* as findings contain it */
-
-			add(&scrub->secrets, text, strlen(text));
-			free(text);
-		}
-		free(name);
+		/* Printable, as findings contain it. */
+		if (name && is_private(name) && strlen(value + 1) >= SECRET_LEAST)
+			text_list_add_new(&scrub->secrets, text_printable(value + 1));
 	}
 }
 
@@ -138,7 +130,6 @@ static void add_from_hosts_file(struct scrub *scrub, const struct host *host)
 		line[strcspn(line, "#")] = 0;
 		add_hosts(scrub, line + strcspn(line, " \t"));
 	}
-	free(text);
 }
 
 static int longest_first(const void *a, const void *b)
@@ -164,22 +155,12 @@ void scrub_open(struct scrub *scrub, const struct host *host, bool keep_names)
 		qsort(scrub->hosts.items, scrub->hosts.count, sizeof(char *), longest_first);
 }
 
-void scrub_close(struct scrub *scrub)
-{
-	text_list_free(&scrub->hosts);
-	text_list_free(&scrub->users);
-	text_list_free(&scrub->secrets);
-	text_list_free(&scrub->addresses);
-	text_list_free(&scrub->seen_hosts);
-	text_list_free(&scrub->seen_users);
-}
-
 static size_t number_of(struct text_list *list, const char *item)
 {
 	for (size_t i = 0; i < list->count; i++)
 		if (!strcmp(list->items[i], item))
 			return i + 1;
-	text_list_add(list, text_copy(item, strlen(item)));
+	text_list_add(list, text_dup(item));
 	return list->count;
 }
 
@@ -189,16 +170,11 @@ static size_t name_at(const struct text_list *names, struct text_list *seen, con
 		      size_t *bytes)
 {
 	for (size_t i = 0; i < names->count; i++) {
-		char *name;
-		size_t number;
+		const char *name = names->items[i];
 
-		*bytes = strlen(names->items[i]);
-		if (strncasecmp(at, names->items[i], *bytes) != 0 || is_word(at[*bytes]))
-			continue;
-		name = text_copy(names->items[i], strcspn(names->items[i], "."));
-		number = number_of(seen, name);
-		free(name);
-		return number;
+		*bytes = strlen(name);
+		if (!strncasecmp(at, name, *bytes) && !is_word(at[*bytes]))
+			return number_of(seen, text_copy(name, strcspn(name, ".")));
 	}
 	return 0;
 }
@@ -286,15 +262,6 @@ static const char *address_at(struct scrub *scrub, const char *at, size_t *bytes
 	return kind;
 }
 
-static char *append(char *text, char *more)
-{
-	char *both = text_format("%s%s", text, more);
-
-	free(text);
-	free(more);
-	return both;
-}
-
 /* Returns how many bytes at `at` belong to a secret: all of it, or at least SECRET_PART bytes of a
  * truncated one; 0 = none. */
 static size_t secret_at(const struct text_list *secrets, const char *at)
@@ -324,7 +291,7 @@ static size_t domain_at(const char *at)
 	return bytes;
 }
 
-/* Returns the replacement for the first *bytes bytes of `at`; NULL = keep them. The caller frees it. */
+/* Returns the replacement for the first *bytes bytes of `at`; NULL = keep them. */
 static char *replacement(struct scrub *scrub, const char *at, char before, size_t *bytes)
 {
 	const char *kind;
@@ -351,7 +318,7 @@ static char *replacement(struct scrub *scrub, const char *at, char before, size_
 
 char *scrub_text(struct scrub *scrub, const char *text)
 {
-	char *done = text_copy("", 0);
+	const char *done = "";
 	const char *plain = text, *at = text;
 
 	while (*at) {
@@ -362,12 +329,11 @@ char *scrub_text(struct scrub *scrub, const char *text)
 			at++;
 			continue;
 		}
-		done = append(done, text_copy(plain, (size_t)(at - plain)));
-		done = append(done, word);
+		done = text_format("%s%.*s%s", done, (int)(at - plain), plain, word);
 		at += bytes;
 		plain = at;
 	}
-	return append(done, text_copy(plain, strlen(plain)));
+	return text_format("%s%s", done, plain);
 }
 
 /* Members that are not private but may look like an address: "5.8.2.0". */
@@ -386,14 +352,10 @@ json_t *scrub_json(struct scrub *scrub, json_t *value)
 	json_t *copy, *item;
 	const char *name;
 	size_t index;
-	char *text;
 
 	switch (json_typeof(value)) {
 	case JSON_STRING:
-		text = scrub_text(scrub, json_string_value(value));
-		copy = json_string(text);
-		free(text);
-		return copy;
+		return json_string(scrub_text(scrub, json_string_value(value)));
 	case JSON_ARRAY:
 		copy = json_array();
 		json_array_foreach(value, index, item)

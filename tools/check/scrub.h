@@ -22,9 +22,8 @@ struct scrub {
 
 /* Collects what to replace, from the environment, /etc/hosts and the kernel. */
 void scrub_open(struct scrub *scrub, const struct host *host, bool keep_names);
-void scrub_close(struct scrub *scrub);
 
-/* Returns the text without private data. The caller frees it. */
+/* Returns the text without private data. */
 char *scrub_text(struct scrub *scrub, const char *text);
 
 /* Returns a copy of the value without private data; names of members stay. The caller releases it. */

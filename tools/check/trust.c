@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "host.h"
+#include "tools/shared/memory.h"
 
 #define SEARCHED "LD_LIBRARY_PATH"
 #define ASKED    "ANYNET_CHECK_LIBRARY_PATH" /* value of SEARCHED before the restart */
@@ -43,7 +45,7 @@ static bool is_safe(const char *path, bool is_last)
 /* Checks all directories of the path, without resolving links. */
 static bool is_safe_way(const char *path)
 {
-	char *part = text_copy(path, strlen(path));
+	char *part = text_dup(path);
 	bool safe = *path == '/';
 
 	for (char *end = part + 1; safe && *end; end++) {
@@ -54,17 +56,14 @@ static bool is_safe_way(const char *path)
 		*end = '/';
 	}
 	safe = safe && is_safe(part, true);
-	free(part);
 	return safe;
 }
 
 static bool is_trusted(const char *directory)
 {
-	char *real = realpath(directory, NULL);
-	bool trusted = is_safe_way(directory) && (!real || is_safe_way(real));
+	char real[PATH_MAX];
 
-	free(real);
-	return trusted;
+	return is_safe_way(directory) && (!realpath(directory, real) || is_safe_way(real));
 }
 
 /* Returns the directories of a list that are trusted, or those that are not. */
@@ -78,8 +77,6 @@ static struct text_list select_from(const char *list, bool trusted)
 
 		if (is_trusted(directory) == trusted)
 			text_list_add(&chosen, directory);
-		else
-			free(directory);
 		list = list[bytes] ? list + bytes + 1 : NULL;
 	}
 	return chosen;
@@ -87,18 +84,14 @@ static struct text_list select_from(const char *list, bool trusted)
 
 static void set_searched(const struct text_list *trusted)
 {
-	char *path = text_copy("", 0), *longer;
+	const char *path = "";
 
-	for (size_t i = 0; i < trusted->count; i++) {
-		longer = text_format("%s%s%s", path, i ? ":" : "", trusted->items[i]);
-		free(path);
-		path = longer;
-	}
+	for (size_t i = 0; i < trusted->count; i++)
+		path = text_format("%s%s%s", path, i ? ":" : "", trusted->items[i]);
 	if (trusted->count)
 		setenv(SEARCHED, path, 1);
 	else
 		unsetenv(SEARCHED);
-	free(path);
 }
 
 static int start_again(char **arguments)
@@ -109,12 +102,11 @@ static int start_again(char **arguments)
 
 	while (arguments[count])
 		count++;
-	all = text_grow(NULL, (count + 3) * sizeof(*all));
+	all = memory_get((count + 3) * sizeof(*all));
 	all[0] = name;
 	all[1] = command;
 	memcpy(all + 2, arguments, (count + 1) * sizeof(*all));
 	execv("/proc/self/exe", all);
-	free(all);
 	return errno;
 }
 

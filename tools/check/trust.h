@@ -7,7 +7,7 @@
 #ifndef CHECK_TRUST_H
 #define CHECK_TRUST_H
 
-#include "text.h"
+#include "tools/shared/text.h"
 
 /*
  * Call it first. If the dynamic loader of this process searches such directories, the function restarts the
@@ -15,7 +15,7 @@
  */
 int trust_begin(char **arguments);
 
-/* Returns the directories that were removed. The caller frees the list. */
+/* Returns the directories that were removed. */
 struct text_list trust_left_out(void);
 
 #endif

@@ -9,11 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/shared/memory.h"
+
 #define NCCL_NAME      "libnccl.so.2"
 #define TEXT_MAX_BYTES ((size_t)64 << 10)
 
 /* Returns the quoted string after `name` and '=' at the start of a line of Python source; "" = none. */
-static char *python_string(const char *source, const char *name)
+static const char *python_string(const char *source, const char *name)
 {
 	for (const char *line = source; line; line = strchr(line, '\n')) {
 		const char *equals, *quote;
@@ -26,7 +28,7 @@ static char *python_string(const char *source, const char *name)
 		if (*equals == '=' && (*quote == '\'' || *quote == '"'))
 			return text_copy(quote + 1, strcspn(quote + 1, "'\"\n"));
 	}
-	return text_copy("", 0);
+	return "";
 }
 
 static struct nccl_user *add_user(struct nccl_copies *copies, const char *name,
@@ -34,21 +36,19 @@ static struct nccl_user *add_user(struct nccl_copies *copies, const char *name,
 {
 	struct nccl_user *user;
 
-	copies->users = text_grow(copies->users, (copies->user_count + 1) * sizeof(*copies->users));
+	copies->users =
+		memory_resize(copies->users, (copies->user_count + 1) * sizeof(*copies->users));
 	user = &copies->users[copies->user_count++];
 	*user = (struct nccl_user){ .name = name, .site = site };
 	return user;
 }
 
 /* Removes the ".." components that $ORIGIN/../.. leaves in a path. */
-static char *tidy(const struct host *host, char *path)
+static const char *tidy(const struct host *host, const char *path)
 {
-	char *real = path && strstr(path, "/../") ? host_resolve(host, path) : NULL;
+	const char *real = path && strstr(path, "/../") ? host_resolve(host, path) : NULL;
 
-	if (!real)
-		return path;
-	free(path);
-	return real;
+	return real ? real : path;
 }
 
 /* Records which NCCL the dynamic loader loads for the user's library at `path`. */
@@ -72,8 +72,6 @@ static void find_loaded(struct nccl_copies *copies, const struct loader *loader,
 	copy = user->path ? copies_add(copies, loader->host, user->path) : NULL;
 	if (copy)
 		user->nccl = copy->version;
-	library_free(&library);
-	free(real);
 }
 
 static void find_torch(struct nccl_copies *copies, const struct loader *loader,
@@ -81,22 +79,18 @@ static void find_torch(struct nccl_copies *copies, const struct loader *loader,
 {
 	/* The second is PyTorch 1's. */
 	static const char *const libraries[] = { "libtorch_cuda.so", "libtorch_cuda_cpp.so" };
-	char *path = text_format("%s/torch/version.py", site->path);
-	char *source = host_read(loader->host, path, TEXT_MAX_BYTES, NULL);
+	char *source = host_read(loader->host, text_format("%s/torch/version.py", site->path),
+				 TEXT_MAX_BYTES, NULL);
 	struct nccl_user *user;
 
-	free(path);
 	if (!source)
 		return;
 	user = add_user(copies, "PyTorch", site);
 	user->version = python_string(source, "__version__");
 	user->cuda = python_string(source, "cuda");
-	free(source);
-	for (size_t i = 0; i < ARRAY_SIZE(libraries) && !user->uses_nccl; i++) {
-		path = text_format("%s/torch/lib/%s", site->path, libraries[i]);
-		find_loaded(copies, loader, path, user);
-		free(path);
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(libraries) && !user->uses_nccl; i++)
+		find_loaded(copies, loader,
+			    text_format("%s/torch/lib/%s", site->path, libraries[i]), user);
 }
 
 /* Returns the file that CuPy loads explicitly, before the dynamic loader's search: _wheel.json
@@ -120,7 +114,6 @@ static char *find_preloaded(const struct host *host, const json_t *wheel)
 					  version, file);
 		if (host_is_file(host, path))
 			return path;
-		free(path);
 	}
 	return NULL;
 }
@@ -128,50 +121,43 @@ static char *find_preloaded(const struct host *host, const json_t *wheel)
 /* Returns the CuPy module that calls NCCL; NULL = built without NCCL. */
 static char *find_cupy_module(const struct host *host, const char *site)
 {
-	char *directory = text_format("%s/cupy_backends/cuda/libs", site), *path = NULL;
+	char *directory = text_format("%s/cupy_backends/cuda/libs", site);
 	struct text_list entries = host_list(host, directory);
 
-	for (size_t i = 0; i < entries.count && !path; i++) {
+	for (size_t i = 0; i < entries.count; i++) {
 		if (!strncmp(entries.items[i], "nccl.", 5) && strstr(entries.items[i], ".so"))
-			path = text_format("%s/%s", directory, entries.items[i]);
+			return text_format("%s/%s", directory, entries.items[i]);
 	}
-	text_list_free(&entries);
-	free(directory);
-	return path;
+	return NULL;
 }
 
 static void find_cupy(struct nccl_copies *copies, const struct loader *loader,
 		      const struct python_site *site)
 {
-	char *version = python_distribution(loader->host, site->path, "cupy*", NULL);
-	char *path = text_format("%s/cupy/.data/_wheel.json", site->path), *module, *preloaded;
-	char *source = host_read(loader->host, path, TEXT_MAX_BYTES, NULL);
-	json_t *wheel = source ? json_loads(source, 0, NULL) : NULL;
-	const char *cuda = json_string_value(json_object_get(wheel, "cuda"));
+	const char *version = python_distribution(loader->host, site->path, "cupy*"), *cuda;
+	char *source = host_read(loader->host, text_format("%s/cupy/.data/_wheel.json", site->path),
+				 TEXT_MAX_BYTES, NULL);
+	const char *module = find_cupy_module(loader->host, site->path), *preloaded;
+	const struct nccl_copy *copy;
 	struct nccl_user *user;
+	json_t *wheel;
 
-	free(path);
-	free(source);
-	if (!version) {
-		json_decref(wheel);
+	if (!version)
 		return;
-	}
+	wheel = source ? json_loads(source, 0, NULL) : NULL;
+	cuda = json_string_value(json_object_get(wheel, "cuda"));
 	user = add_user(copies, "CuPy", site);
 	user->version = version;
-	user->cuda = text_copy(cuda ? cuda : "", cuda ? strlen(cuda) : 0);
-	module = find_cupy_module(loader->host, site->path);
+	user->cuda = text_format("%s", cuda ? cuda : "");
 	if (module)
 		find_loaded(copies, loader, module, user);
 	preloaded = user->uses_nccl ? find_preloaded(loader->host, wheel) : NULL;
 	if (preloaded) {
-		const struct nccl_copy *copy = copies_add(copies, loader->host, preloaded);
-
-		free(user->path);
 		user->path = preloaded;
+		copy = copies_add(copies, loader->host, preloaded);
 		if (copy)
 			user->nccl = copy->version;
 	}
-	free(module);
 	json_decref(wheel);
 }
 

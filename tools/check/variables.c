@@ -14,7 +14,7 @@
 #include "plugin/config_names.h"
 #include "transports/base/subnet.h"
 
-#include "text.h"
+#include "tools/shared/text.h"
 
 #define TYPED_LEAST 3 /* shorter names after the prefix are not matched as typos */
 
@@ -128,8 +128,8 @@ static bool are_words(const char *words, const char *list, size_t bytes)
 /* Accepts "ring,tree", and since 2.24 "ring;allreduce:tree,nvls;broadcast:^ring". */
 static bool are_kinds(const char *words, const char *value)
 {
-	static const char functions[] =
-		"broadcast|reduce|allgather|reducescatter|allreduce|alltoall|gather|scatter|sendrecv";
+	static const char functions[] = "broadcast|reduce|allgather|reducescatter|allreduce|"
+					"alltoall|gather|scatter|sendrecv";
 
 	while (*value) {
 		size_t bytes = strcspn(value, ";"), name = strcspn(value, ":;");
@@ -231,64 +231,36 @@ bool variable_takes(const struct nccl_variable *variable, const char *value)
 	return true;
 }
 
-/* Returns the words separated by commas. */
-static char *listed(const char *words)
+const char *variable_accepts(const struct nccl_variable *variable)
 {
-	char *text = text_format("%s", words), *out = text_copy("", 0);
+	static const char *const texts[] = {
+		[SYNTAX_FLAG] = "0 or 1",
+		[SYNTAX_NUMBER] = "a number above 0",
+		[SYNTAX_WORD] = "one of",
+		[SYNTAX_WORDS] = "a list of",
+		[SYNTAX_KINDS] = "a list of",
+		[SYNTAX_LEVEL] = "LOC, NVL, PIX, PXB, PHB or SYS",
+		[SYNTAX_IFNAMES] = "[^][=]name,… of at least 2 characters, without blanks",
+		[SYNTAX_HCAS] = "[^][=]name[:port],… without blanks",
+		[SYNTAX_FAMILY] = "AF_INET or AF_INET6",
+		[SYNTAX_CIDR] = "address/prefix",
+		[SYNTAX_PORT] = "address:port",
+		[SYNTAX_FILE] = "a path; ~ is not expanded",
+		[SYNTAX_TEXT] = "a text",
+		[SYNTAX_LIBRARY] = "a text",
+	};
+	const char *also = variable->syntax == SYNTAX_AUTO ? ", or -1" : "", *word;
+	const char *text = texts[variable->syntax], *words = variable->words;
 
-	for (char *word = strtok(text, "|"); word; word = strtok(NULL, "|")) {
-		char *longer = text_format("%s%s%s", out, *out ? ", " : "", word);
-
-		free(out);
-		out = longer;
-	}
-	free(text);
-	return out;
-}
-
-char *variable_accepts(const struct nccl_variable *variable)
-{
-	char *words, *text;
-
-	switch (variable->syntax) {
-	case SYNTAX_FLAG:
-		return text_format("0 or 1");
-	case SYNTAX_INT:
-	case SYNTAX_AUTO:
-		if (variable->most == INT_MAX)
-			return text_format("a whole number from %ld on%s", variable->least,
-					   variable->syntax == SYNTAX_AUTO ? ", or -1" : "");
+	if (!text && variable->most == INT_MAX)
+		return text_format("a whole number from %ld on%s", variable->least, also);
+	if (!text)
 		return text_format("a whole number from %ld to %ld%s", variable->least,
-				   variable->most,
-				   variable->syntax == SYNTAX_AUTO ? ", or -1" : "");
-	case SYNTAX_NUMBER:
-		return text_format("a number above 0");
-	case SYNTAX_WORD:
-	case SYNTAX_WORDS:
-	case SYNTAX_KINDS:
-		words = listed(variable->words);
-		text = text_format("%s%s",
-				   variable->syntax == SYNTAX_WORD ? "one of " : "a list of ",
-				   words);
-		free(words);
-		return text;
-	case SYNTAX_LEVEL:
-		return text_format("LOC, NVL, PIX, PXB, PHB or SYS");
-	case SYNTAX_IFNAMES:
-		return text_format("[^][=]name,… of at least 2 characters, without blanks");
-	case SYNTAX_HCAS:
-		return text_format("[^][=]name[:port],… without blanks");
-	case SYNTAX_FAMILY:
-		return text_format("AF_INET or AF_INET6");
-	case SYNTAX_CIDR:
-		return text_format("address/prefix");
-	case SYNTAX_PORT:
-		return text_format("address:port");
-	case SYNTAX_FILE:
-		return text_format("a path; ~ is not expanded");
-	case SYNTAX_TEXT:
-	case SYNTAX_LIBRARY:
-		break;
+				   variable->most, also);
+	if (variable->syntax == SYNTAX_WORD || variable->syntax == SYNTAX_WORDS ||
+	    variable->syntax == SYNTAX_KINDS) {
+		for (bool first = true; (word = text_next(&words, "|")); first = false)
+			text = text_format("%s%s %s", text, first ? "" : ",", word);
 	}
-	return text_format("a text");
+	return text;
 }

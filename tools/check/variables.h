@@ -35,7 +35,8 @@ enum variable_syntax {
 struct nccl_variable {
 	const char *name;
 	enum variable_group group;
-	int since, until; /* releases, encoded as in NCCL; since 0 = unknown, until 0 = still read */
+	int since,
+		until; /* releases, encoded as in NCCL; since 0 = unknown, until 0 = still read */
 	enum variable_syntax syntax;
 	long least, most;
 	const char *words; /* "a|b|c*": a '*' matches any ending */
@@ -54,7 +55,7 @@ const struct nccl_variable *variable_meant(const char *typed);
 /* True if the variable accepts the value. An empty value is accepted. */
 bool variable_takes(const struct nccl_variable *variable, const char *value);
 
-/* Describes the accepted values. The caller frees the text. */
-char *variable_accepts(const struct nccl_variable *variable);
+/* Describes the accepted values. */
+const char *variable_accepts(const struct nccl_variable *variable);
 
 #endif

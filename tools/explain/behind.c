@@ -8,7 +8,8 @@
 
 #include <nccl_net/util.h>
 
-#include "memory.h"
+#include "tools/shared/memory.h"
+#include "tools/shared/text.h"
 
 #define GROUP_BYTES 64
 #define RANKS_MAX   4096 /* (group, rank) entries of a finding; further ones are ignored */
@@ -33,7 +34,7 @@ void behind_add(struct finding *f, const char *group, size_t group_bytes, int ra
 	if (f->progress_count == RANKS_MAX)
 		return;
 	f->progress = memory_resize(f->progress, (f->progress_count + 1) * sizeof(*f->progress));
-	f->progress[f->progress_count++] = (struct rank_progress){ memory_text(name), rank, value };
+	f->progress[f->progress_count++] = (struct rank_progress){ text_dup(name), rank, value };
 }
 
 static int by_group_and_value(const void *left, const void *right)
@@ -71,7 +72,7 @@ static struct field text_field(const char *name, const char *text)
 
 static void expand(struct finding *f, const struct rank_progress *p, size_t behind, size_t count)
 {
-	char ranks[256] = "", value[32], least[32], most[32], text[4096];
+	char ranks[256] = "", value[32], least[32], most[32];
 	struct match match = { .field_count = 4 };
 	size_t at = 0;
 
@@ -87,15 +88,7 @@ static void expand(struct finding *f, const struct rank_progress *p, size_t behi
 	match.fields[1] = text_field("value", value);
 	match.fields[2] = text_field("least", least);
 	match.fields[3] = text_field("most", most);
-	free(f->title);
-	rules_expand(text, sizeof(text), f->rule->title, &match);
-	f->title = memory_text(text);
-	free(f->why);
-	rules_expand(text, sizeof(text), f->rule->why, &match);
-	f->why = memory_text(text);
-	free(f->fix);
-	rules_expand(text, sizeof(text), f->rule->fix, &match);
-	f->fix = memory_text(text);
+	report_expand(f, &match);
 }
 
 bool behind_judge(struct finding *f)

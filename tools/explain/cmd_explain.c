@@ -11,11 +11,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "memory.h"
 #include "print.h"
 #include "scan.h"
+#include "tools/shared/memory.h"
 #include "tools/shared/output_args.h"
 #include "tools/shared/terminal.h"
+
+#define EXPLAIN_FAILED 3 /* exit status: a log or rules could not be read */
 
 #define WIDTH       100       /* columns, if the width of the terminal is unknown */
 #define RULES_BYTES (1 << 20) /* maximum size of a rule file */
@@ -33,8 +35,7 @@ struct options {
 static const struct argp_option arguments[] = {
 	{ "json", 'j', NULL, 0, "print JSON", 0 },
 	{ "rules", 'r', "FILE", 0,
-	  "Additional rules, which precede the built-in ones; may be repeated",
-	  0 },
+	  "Additional rules, which precede the built-in ones; may be repeated", 0 },
 	{ "list", 'l', NULL, 0, "Print all rules; read no log", 0 },
 	{ 0 },
 };
@@ -91,7 +92,6 @@ static void add_file(struct rules *rules, const char *file)
 	if (rules_add(rules, text, bytes, file, why, sizeof(why)))
 		fail(why, NULL);
 	fclose(in);
-	free(text);
 }
 
 /* Loads the user's rules, then the built-in ones. Only the user's are checked; embed_rules has checked the others. */
@@ -101,8 +101,6 @@ static struct rules *load_rules(const struct options *o)
 	char why[1024];
 	size_t own;
 
-	if (!rules)
-		fail("out of memory", NULL);
 	for (int i = 0; i < o->rule_files; i++)
 		add_file(rules, o->rules[i]);
 	own = rules->count;
@@ -206,11 +204,9 @@ static int explain(const struct options *o)
 	struct report *report;
 	struct progress progress = { .wanted = isatty(STDERR_FILENO), .begin_ms = now_ms() };
 	struct scan *scan;
-	int status;
 
 	if (o->list) {
 		print_rules(rules, stdout, terminal_width(&terminal, WIDTH));
-		rules_free(rules);
 		return 0;
 	}
 	progress.next_ms = progress.begin_ms + 1000;
@@ -227,11 +223,7 @@ static int explain(const struct options *o)
 		print_json(report, stdout);
 	else
 		print_text(report, stdout, terminal_width(&terminal, WIDTH), terminal.colour);
-	status = report_status(report);
-	scan_free(scan);
-	report_free(report);
-	rules_free(rules);
-	return status;
+	return report_status(report);
 }
 
 int cmd_explain(int argc, char **argv)
@@ -241,18 +233,15 @@ int cmd_explain(int argc, char **argv)
 		.parser = parse,
 		.args_doc = "[LOG...]",
 		.doc = "Reads logs of NCCL, PyTorch, CuPy, Lightning, torchrun and Slurm, of one or "
-		"more ranks, and reports which line is the cause, what it means and how to fix "
-		"it. Without LOG, or for '-', reads the standard input.\vExit status: 0 nothing "
-		"found, or only harmless lines, 1 warnings only, 2 errors, 3 a log or rules "
-		"could not be read.",
+		       "more ranks, and reports which line is the cause, what it means and how to fix "
+		       "it. Without LOG, or for '-', reads the standard input.\vExit status: 0 nothing "
+		       "found, or only harmless lines, 1 warnings only, 2 errors, 3 a log or rules "
+		       "could not be read.",
 		.children = output_args,
 	};
 	struct options options = { 0 };
-	int status;
 
 	argp_err_exit_status = EXPLAIN_FAILED;
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
-	status = explain(&options);
-	free(options.rules);
-	return status;
+	return explain(&options);
 }

@@ -33,10 +33,9 @@ int main(int argc, char **argv)
 {
 	static char text[BYTES_MAX];
 	struct rules *rules = rules_new();
-	char why[1024] = "out of memory";
+	char why[1024];
 	FILE *in;
 	size_t bytes;
-	int ret;
 
 	if (argc != 3)
 		return fail("usage: embed_rules RULES SOURCE");
@@ -47,12 +46,9 @@ int main(int argc, char **argv)
 	fclose(in);
 	if (bytes == sizeof(text))
 		return fail("more than 1 MiB of rules");
-	if (!rules || rules_add(rules, text, bytes, argv[1], why, sizeof(why)) ||
+	if (rules_add(rules, text, bytes, argv[1], why, sizeof(why)) ||
 	    rules_finish(rules, why, sizeof(why)) ||
 	    rules_check(rules, rules->count, why, sizeof(why)))
-		ret = fail(why);
-	else
-		ret = write_source(argv[2], text, bytes);
-	rules_free(rules);
-	return ret;
+		return fail(why);
+	return write_source(argv[2], text, bytes);
 }

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/shared/memory.h"
+
 #define KEY       7
 #define GRAM      3
 #define SHIFT_MAX (KEY - GRAM + 1)
@@ -94,35 +96,18 @@ static void fill(struct filter *f, const struct entry *entries, size_t count)
 
 struct filter *filter_new(const char *const *keys, size_t count)
 {
-	struct filter *f = calloc(1, sizeof(*f));
-	struct entry *entries = calloc(count + 1, sizeof(*entries));
+	struct filter *f = memory_get(sizeof(*f));
+	struct entry *entries = memory_get(count * sizeof(*entries));
 
-	if (f) {
-		f->keys = calloc(count + 1, sizeof(*f->keys));
-		f->users = calloc(count + 1, sizeof(*f->users));
-	}
-	if (!f || !entries || !f->keys || !f->users) {
-		free(entries);
-		filter_free(f);
-		return NULL;
-	}
+	f->keys = memory_get(count * sizeof(*f->keys));
+	f->users = memory_get(count * sizeof(*f->users));
 	for (size_t i = 0; i < count; i++) {
 		entries[i].bytes = key_at(keys[i]);
 		entries[i].user = (uint16_t)i;
 	}
 	qsort(entries, count, sizeof(*entries), by_bucket);
 	fill(f, entries, count);
-	free(entries);
 	return f;
-}
-
-void filter_free(struct filter *f)
-{
-	if (!f)
-		return;
-	free(f->users);
-	free(f->keys);
-	free(f);
 }
 
 const char *filter_next(const struct filter *f, const char *p, const char *end,

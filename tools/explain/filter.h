@@ -19,11 +19,9 @@ struct filter_key {
 
 /*
  * Builds a filter. `keys[i]` points to the seven bytes of user i; users may share a key. `count` is at most
- * 65535. The keys are copied. Returns NULL if out of memory. The filter does not change afterwards.
+ * 65535. The keys are copied. The filter does not change afterwards.
  */
 struct filter *filter_new(const char *const *keys, size_t count);
-
-void filter_free(struct filter *filter);
 
 /*
  * Returns the first key in [p, end) and stores it in *key, or returns NULL. *key is valid as long as the

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "behind.h"
-#include "memory.h"
 #include "report.h"
+#include "tools/shared/memory.h"
 
 #define CAUSE_CONNECTING 30 /* from here on, an error of the program may be the cause */
 #define CAUSE_ELSEWHERE  60 /* from here on, another rank may be the cause */
@@ -47,7 +47,7 @@ static int nearer_cause(const void *left, const void *right)
 	return a->rule->number < b->rule->number ? -1 : 1;
 }
 
-/* Returns the findings of one kind, the nearest to the cause first. The caller frees the list. */
+/* Returns the findings of one kind, the nearest to the cause first. */
 static struct finding **list(struct report *r, enum rule_kind kind, size_t *count)
 {
 	struct finding **found = memory_get((r->rule_count + 1) * sizeof(*found));
@@ -247,7 +247,6 @@ void report_conclude(struct report *r)
 		follows[first]->confidence = CONFIDENCE_CONSEQUENCE;
 		attach(r, follows[first]);
 	}
-	free(follows);
 	for (size_t i = 0; i < r->error_count; i++)
 		r->errors[i]->confidence = confidence_of(r, r->errors[i]);
 }

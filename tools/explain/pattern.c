@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/shared/memory.h"
+#include "tools/shared/text.h"
+
 #define RUNS_MAX 16
 
 /* Backtracking steps for one line. No built-in pattern uses 1 % of this. */
@@ -60,19 +63,13 @@ static void put_text(struct builder *b, char c)
 	put(b, &c, 1);
 }
 
-static int end_run(struct builder *b, const char *end)
+static void end_run(struct builder *b, const char *end)
 {
 	struct pattern *p = b->pattern;
-	char *run;
 
-	if (b->run >= PATTERN_KEY && p->run_count < RUNS_MAX) {
-		run = strndup(end - b->run, b->run);
-		if (!run)
-			return complain(b, "out of memory");
-		p->runs[p->run_count++] = run;
-	}
+	if (b->run >= PATTERN_KEY && p->run_count < RUNS_MAX)
+		p->runs[p->run_count++] = text_copy(end - b->run, b->run);
 	b->run = 0;
-	return 0;
 }
 
 /* Returns the closing brace of the field that begins at `p`, or NULL. Braces inside the field are balanced. */
@@ -139,8 +136,7 @@ static int build(struct builder *b)
 			b->run++;
 			continue;
 		}
-		if (end_run(b, p))
-			return -1;
+		end_run(b, p);
 		if (p[0] == p[1]) {
 			put_text(b, *p);
 			p += 2;
@@ -153,8 +149,7 @@ static int build(struct builder *b)
 			return -1;
 		p = end + 1;
 	}
-	if (end_run(b, p))
-		return -1;
+	end_run(b, p);
 	if (!b->pattern->run_count)
 		return complain(b, "expected seven bytes of text in a row");
 	return 0;
@@ -162,37 +157,19 @@ static int build(struct builder *b)
 
 struct pattern *pattern_new(const char *text, char *why, size_t why_bytes)
 {
-	struct pattern *p = calloc(1, sizeof(*p));
+	struct pattern *p = memory_get(sizeof(*p));
 	struct builder b = { .pattern = p, .why = why, .why_bytes = why_bytes };
 
-	if (p) {
-		p->text = strdup(text);
-		p->regex = malloc(8 * strlen(text) + 64); /* a field {x} is (?<x>\S+) */
-	}
-	if (!p || !p->text || !p->regex) {
-		snprintf(why, why_bytes, "out of memory");
-		pattern_free(p);
-		return NULL;
-	}
-	if (build(&b)) {
-		pattern_free(p);
-		return NULL;
-	}
-	return p;
+	p->text = text_dup(text);
+	p->regex = memory_get(8 * strlen(text) + 64); /* a field {x} is (?<x>\S+) */
+	return build(&b) ? NULL : p;
 }
 
 void pattern_free(struct pattern *p)
 {
-	if (!p)
-		return;
 	pcre2_match_context_free(p->context);
 	pcre2_match_data_free(p->data);
 	pcre2_code_free(p->code);
-	for (int i = 0; i < p->run_count; i++)
-		free(p->runs[i]);
-	free(p->regex);
-	free(p->text);
-	free(p);
 }
 
 const char *pattern_text(const struct pattern *p)

@@ -31,6 +31,7 @@ struct match {
 /* Parses a pattern; `text` is copied. On error returns NULL and writes the reason to `why`. */
 struct pattern *pattern_new(const char *text, char *why, size_t why_bytes);
 
+/* Frees what PCRE2 holds. */
 void pattern_free(struct pattern *pattern);
 
 /* The text that pattern_new got. */

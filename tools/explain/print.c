@@ -2,6 +2,7 @@
 /* The report as text: errors, warnings and harmless lines, with their fixes. */
 #include "print.h"
 #include "tools/shared/output_args.h"
+#include "tools/shared/terminal.h"
 
 #include <string.h>
 
@@ -13,7 +14,7 @@
 struct printer {
 	const struct report *report;
 	FILE *out;
-	size_t width;
+	int width;
 	bool colour;
 };
 
@@ -23,40 +24,16 @@ static void paint(const struct printer *p, const char *code)
 		fprintf(p->out, "\033[%sm", code);
 }
 
-/* Counts the characters of UTF-8 text. */
-static size_t columns(const char *text, size_t bytes)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < bytes; i++)
-		n += ((unsigned char)text[i] & 0xc0) != 0x80;
-	return n;
-}
-
 /* Prints `text`, wrapped, after `label`. Further lines are aligned with the text of the first. */
 static void wrap(const struct printer *p, int indent, const char *label, const char *text)
 {
-	size_t left = (size_t)indent + strlen(label), at = left;
+	int left = indent + (int)strlen(label);
 
 	fprintf(p->out, "%*s", indent, "");
 	paint(p, "2");
 	fputs(label, p->out);
 	paint(p, "0");
-	while (*text) {
-		size_t word = strcspn(text, " "), wide = columns(text, word);
-
-		if (at > left && at + 1 + wide > p->width) {
-			fprintf(p->out, "\n%*s", (int)left, "");
-			at = left;
-		}
-		if (at > left)
-			at += (size_t)fprintf(p->out, " ");
-		fwrite(text, 1, word, p->out);
-		at += wide;
-		text += word;
-		text += *text == ' ';
-	}
-	fputc('\n', p->out);
+	terminal_wrap(p->out, p->width, left, left, text);
 }
 
 static void print_place(const struct printer *p, const struct place *place)
@@ -171,7 +148,7 @@ static void print_head(const struct printer *p)
 
 void print_text(const struct report *r, FILE *out, int width, bool colour)
 {
-	struct printer p = { r, out, (size_t)width, colour };
+	struct printer p = { r, out, width, colour };
 
 	print_head(&p);
 	for (size_t i = 0; i < r->error_count; i++)
@@ -198,7 +175,7 @@ void print_text(const struct report *r, FILE *out, int width, bool colour)
 
 void print_rules(const struct rules *rules, FILE *out, int width)
 {
-	struct printer p = { .out = out, .width = (size_t)width };
+	struct printer p = { .out = out, .width = width };
 
 	for (size_t i = 0; i < rules->count; i++) {
 		const struct rule *rule = rules->rules[i];

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "memory.h"
 #include "print.h"
 #include "tools/shared/document.h"
+#include "tools/shared/memory.h"
 
 static json_t *place_json(const struct report *r, const struct place *place)
 {
@@ -26,7 +26,6 @@ static void add_who(json_t *json, const struct report *r, const struct source_se
 
 	for (size_t i = 0; i < count; i++)
 		json_array_append_new(numbers, json_integer(ranks[i]));
-	free(ranks);
 	for (unsigned i = 1; i < r->sources.count; i++) {
 		const char *host = r->sources.list[i].host;
 

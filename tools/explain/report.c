@@ -8,8 +8,9 @@
 
 #include <nccl_net/util.h>
 
-#include "memory.h"
 #include "tools/shared/clean.h"
+#include "tools/shared/memory.h"
+#include "tools/shared/text.h"
 
 #define TEXT_BYTES 4096 /* of title, why or fix, with their fields replaced */
 
@@ -27,42 +28,13 @@ struct report *report_new(const struct rules *rules)
 	return r;
 }
 
-void report_free(struct report *r)
-{
-	for (size_t i = 0; i < r->rule_count; i++) {
-		struct finding *f = &r->findings[i];
-
-		for (int v = 0; v < f->value_count; v++)
-			free(f->values[v].sources.bits);
-		free(f->values);
-		for (size_t p = 0; p < f->progress_count; p++)
-			free(f->progress[p].group);
-		free(f->progress);
-		free(f->sources.bits);
-		free(f->follows);
-		free(f->message);
-		free(f->title);
-		free(f->why);
-		free(f->fix);
-	}
-	free(r->errors);
-	free(r->warnings);
-	free(r->harmless);
-	free(r->findings);
-	for (int i = 0; i < r->file_count; i++)
-		free(r->files[i]);
-	free(r->files);
-	sources_free(&r->sources);
-	free(r);
-}
-
 int report_file(struct report *r, const char *name)
 {
 	char text[512];
 
 	clean(text, sizeof(text), name, strlen(name));
 	r->files = memory_resize(r->files, ((size_t)r->file_count + 1) * sizeof(*r->files));
-	r->files[r->file_count] = memory_text(text);
+	r->files[r->file_count] = text_dup(text);
 	return r->file_count++;
 }
 
@@ -144,7 +116,6 @@ void report_who(const struct report *r, const struct source_set *set, char *text
 
 	text[0] = '\0';
 	at = append_ranks(text, bytes, at, ranks, count);
-	free(ranks);
 	for (unsigned i = 1; i < r->sources.count; i++) {
 		const struct source *s = &r->sources.list[i];
 		bool said = false;
@@ -202,27 +173,22 @@ static void add_value(struct finding *f, const struct place *place, unsigned sou
 		f->values[v].first = *place;
 }
 
-static void quote(struct finding *f, const char *line, size_t bytes, const struct match *match)
+void report_expand(struct finding *f, const struct match *match)
 {
 	char text[TEXT_BYTES];
 
-	free(f->message);
-	free(f->title);
-	free(f->why);
-	free(f->fix);
-	clean(text, REPORT_MESSAGE, line, bytes);
-	f->message = memory_text(text);
 	rules_expand(text, sizeof(text), f->rule->title, match);
-	f->title = memory_text(text);
+	f->title = text_dup(text);
 	rules_expand(text, sizeof(text), f->rule->why, match);
-	f->why = memory_text(text);
+	f->why = text_dup(text);
 	rules_expand(text, sizeof(text), f->rule->fix, match);
-	f->fix = memory_text(text);
+	f->fix = text_dup(text);
 }
 
 void report_add(struct report *r, const struct rule *rule, const struct sighting *seen)
 {
 	struct finding *f = &r->findings[rule->number];
+	char message[REPORT_MESSAGE];
 
 	if (!f->count)
 		f->first.file = -1;
@@ -234,7 +200,9 @@ void report_add(struct report *r, const struct rule *rule, const struct sighting
 		return;
 	f->first = *seen->place;
 	f->first_source = seen->source;
-	quote(f, seen->line, seen->bytes, seen->match);
+	clean(message, sizeof(message), seen->line, seen->bytes);
+	f->message = text_dup(message);
+	report_expand(f, seen->match);
 }
 
 int report_status(const struct report *r)

@@ -78,8 +78,6 @@ struct report {
 /* Keeps pointers to the rules, which must outlive the report. */
 struct report *report_new(const struct rules *rules);
 
-void report_free(struct report *report);
-
 /* Adds a file name. Returns its index in report.files. */
 int report_file(struct report *report, const char *name);
 
@@ -94,6 +92,9 @@ struct sighting {
 
 /* Counts the line for its rule. Copies what it keeps. */
 void report_add(struct report *r, const struct rule *rule, const struct sighting *seen);
+
+/* Sets title, why and fix: the rule's texts with the fields of the match. */
+void report_expand(struct finding *finding, const struct match *match);
 
 /* Decides what is a cause and what a consequence, and fills the lists. Call once, after all lines (inquiry.c). */
 void report_conclude(struct report *report);

@@ -9,6 +9,7 @@
 #include <nccl_net/util.h>
 
 #include "tools/shared/clean.h"
+#include "tools/shared/memory.h"
 
 #define GRAM        3
 #define GRAM_BITS   18
@@ -53,39 +54,15 @@ bool rule_is_additional(const struct rule *rule)
 
 struct rules *rules_new(void)
 {
-	return calloc(1, sizeof(struct rules));
-}
-
-void rule_free(struct rule *rule)
-{
-	if (!rule)
-		return;
-	for (int i = 0; i < rule->line_count; i++)
-		pattern_free(rule->lines[i]);
-	for (int i = 0; i < rule->sample_count; i++)
-		free(rule->samples[i]);
-	for (int i = 0; i < rule->format_count; i++)
-		free(rule->formats[i]);
-	free(rule->explains);
-	free(rule->see);
-	free(rule->versions);
-	free(rule->fix);
-	free(rule->why);
-	free(rule->title);
-	free(rule->id);
-	free(rule);
+	return memory_get(sizeof(struct rules));
 }
 
 void rules_free(struct rules *rules)
 {
-	if (!rules)
-		return;
-	for (size_t i = 0; i < rules->count; i++)
-		rule_free(rules->rules[i]);
-	filter_free(rules->filter);
-	free(rules->lines);
-	free(rules->rules);
-	free(rules);
+	for (size_t i = 0; i < rules->count; i++) {
+		for (int line = 0; line < rules->rules[i]->line_count; line++)
+			pattern_free(rules->rules[i]->lines[line]);
+	}
 }
 
 /* --- keys --- */
@@ -134,53 +111,38 @@ static const char *choose_key(const struct pattern *pattern, const uint16_t *cou
 	return best;
 }
 
-static int build_filter(struct rules *rules, const char **keys)
+static void build_filter(struct rules *rules)
 {
-	uint16_t *counts = calloc(1u << GRAM_BITS, sizeof(*counts));
-	const char *run;
+	uint16_t *counts = memory_get((1u << GRAM_BITS) * sizeof(*counts));
+	const char **keys = memory_get(rules->line_count * sizeof(*keys)), *run;
 
-	if (!counts)
-		return -1;
 	count_grams(counts, everyday, 50);
 	for (size_t i = 0; i < rules->line_count; i++)
 		for (int r = 0; (run = pattern_run(rules->lines[i].pattern, r)); r++)
 			count_grams(counts, run, 1);
 	for (size_t i = 0; i < rules->line_count; i++)
 		keys[i] = choose_key(rules->lines[i].pattern, counts);
-	free(counts);
 	rules->filter = filter_new(keys, rules->line_count);
-	return rules->filter ? 0 : -1;
 }
 
 int rules_finish(struct rules *rules, char *why, size_t why_bytes)
 {
-	size_t count = 0, n = 0;
-	const char **keys;
-	int ret = -1;
-
 	for (size_t i = 0; i < rules->count; i++)
-		count += (size_t)rules->rules[i]->line_count;
-	if (count > UINT16_MAX) {
-		snprintf(why, why_bytes, "%zu patterns exceed the limit", count);
+		rules->line_count += (size_t)rules->rules[i]->line_count;
+	if (rules->line_count > UINT16_MAX) {
+		snprintf(why, why_bytes, "%zu patterns exceed the limit", rules->line_count);
 		return -1;
 	}
-	rules->lines = calloc(count + 1, sizeof(*rules->lines));
-	keys = calloc(count + 1, sizeof(*keys));
-	if (rules->lines && keys) {
-		for (size_t i = 0; i < rules->count; i++) {
-			struct rule *rule = rules->rules[i];
+	rules->lines = memory_get(rules->line_count * sizeof(*rules->lines));
+	for (size_t i = 0, n = 0; i < rules->count; i++) {
+		struct rule *rule = rules->rules[i];
 
-			rule->number = (int)i;
-			for (int j = 0; j < rule->line_count; j++)
-				rules->lines[n++] = (struct rule_line){ rule, rule->lines[j] };
-		}
-		rules->line_count = n;
-		ret = build_filter(rules, keys);
+		rule->number = (int)i;
+		for (int j = 0; j < rule->line_count; j++)
+			rules->lines[n++] = (struct rule_line){ rule, rule->lines[j] };
 	}
-	free(keys);
-	if (ret)
-		snprintf(why, why_bytes, "out of memory");
-	return ret;
+	build_filter(rules);
+	return 0;
 }
 
 /* --- matching --- */

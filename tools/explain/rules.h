@@ -65,13 +65,11 @@ struct rules {
 extern const unsigned char explain_rules_text[];
 extern const size_t explain_rules_bytes;
 
-/* Returns an empty table, or NULL if out of memory. */
+/* Returns an empty table. */
 struct rules *rules_new(void);
 
+/* Frees what PCRE2 holds: for tests. */
 void rules_free(struct rules *rules);
-
-/* Frees a rule that is in no table. */
-void rule_free(struct rule *rule);
 
 /*
  * Parses rules and appends them to the table. Earlier rules have precedence; a rule is dropped if an earlier text

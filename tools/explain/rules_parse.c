@@ -9,6 +9,8 @@
 #include <nccl_net/util.h>
 
 #include "rules.h"
+#include "tools/shared/memory.h"
+#include "tools/shared/text.h"
 
 #define RULES_MAX   4096
 #define VALUE_BYTES 8192
@@ -49,7 +51,8 @@ static int check_fields(struct parser *p, const struct rule *rule, const char *t
 	while (open && (open = strchr(open, '{'))) {
 		end = strchr(open, '}');
 		if (!end || end - open - 1 >= PATTERN_NAME || end == open + 1)
-			return complain(p, "[%s] has a brace that does not begin a field", rule->id);
+			return complain(p, "[%s] has a brace that does not begin a field",
+					rule->id);
 		memcpy(name, open + 1, (size_t)(end - open - 1));
 		name[end - open - 1] = '\0';
 		for (int i = 0; i < rule->line_count; i++)
@@ -97,7 +100,6 @@ static int end_rule(struct parser *p)
 {
 	struct rules *rules = p->rules;
 	struct rule *rule = p->rule;
-	void *bigger;
 
 	if (!rule)
 		return 0;
@@ -108,16 +110,12 @@ static int end_rule(struct parser *p)
 			continue;
 		if (i >= p->before)
 			return complain(p, "[%s] is defined twice", rule->id);
-		rule_free(rule);
 		p->rule = NULL;
 		return 0;
 	}
 	if (rules->count == RULES_MAX)
 		return complain(p, "more than %d rules", RULES_MAX);
-	bigger = realloc(rules->rules, (rules->count + 1) * sizeof(*rules->rules));
-	if (!bigger)
-		return complain(p, "out of memory");
-	rules->rules = bigger;
+	rules->rules = memory_resize(rules->rules, (rules->count + 1) * sizeof(*rules->rules));
 	rules->rules[rules->count++] = rule;
 	p->rule = NULL;
 	return 0;
@@ -137,15 +135,13 @@ static int begin_rule(struct parser *p, const char *text)
 		if (!islower((unsigned char)text[i]) && !isdigit((unsigned char)text[i]) &&
 		    text[i] != '-')
 			return complain(p, "a rule name with characters other than a-z, 0-9, -");
-	p->rule = calloc(1, sizeof(*p->rule));
-	if (!p->rule)
-		return complain(p, "out of memory");
+	p->rule = memory_get(sizeof(*p->rule));
 	p->rule->kind = (enum rule_kind) - 1;
 	p->rule->cause = 50;
 	p->rule->at = p->line;
-	p->rule->id = strndup(text + 1, bytes);
+	p->rule->id = text_copy(text + 1, bytes);
 	p->last = NULL;
-	return p->rule->id ? 0 : complain(p, "out of memory");
+	return 0;
 }
 
 static int set_kind(struct parser *p, const char *value)
@@ -177,19 +173,16 @@ static int set_text(struct parser *p, char **text, const char *value)
 {
 	if (*text)
 		return complain(p, "twice in one rule");
-	*text = strdup(value);
+	*text = text_dup(value);
 	p->last = text;
-	return *text ? 0 : complain(p, "out of memory");
+	return 0;
 }
 
 static int add_text(struct parser *p, char **texts, int *count, const char *value)
 {
 	if (*count == RULE_TEXTS)
 		return complain(p, "more than %d in one rule", RULE_TEXTS);
-	texts[*count] = strdup(value);
-	if (!texts[*count])
-		return complain(p, "out of memory");
-	++*count;
+	texts[(*count)++] = text_dup(value);
 	return 0;
 }
 
@@ -210,6 +203,14 @@ static int add_line(struct parser *p, const char *value)
 static int set(struct parser *p, const char *name, const char *value)
 {
 	struct rule *rule = p->rule;
+	const struct {
+		const char *name;
+		char **text;
+	} texts[] = {
+		{ "title", &rule->title }, { "why", &rule->why },
+		{ "fix", &rule->fix },     { "versions", &rule->versions },
+		{ "see", &rule->see },     { "explains", &rule->explains },
+	};
 
 	p->last = NULL;
 	if (!*value)
@@ -224,18 +225,10 @@ static int set(struct parser *p, const char *name, const char *value)
 		return add_text(p, rule->samples, &rule->sample_count, value);
 	if (!strcmp(name, "format"))
 		return add_text(p, rule->formats, &rule->format_count, value);
-	if (!strcmp(name, "title"))
-		return set_text(p, &rule->title, value);
-	if (!strcmp(name, "why"))
-		return set_text(p, &rule->why, value);
-	if (!strcmp(name, "fix"))
-		return set_text(p, &rule->fix, value);
-	if (!strcmp(name, "versions"))
-		return set_text(p, &rule->versions, value);
-	if (!strcmp(name, "see"))
-		return set_text(p, &rule->see, value);
-	if (!strcmp(name, "explains"))
-		return set_text(p, &rule->explains, value);
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		if (!strcmp(name, texts[i].name))
+			return set_text(p, texts[i].text, value);
+	}
 	return complain(p,
 			"%.40s is not one of kind, cause, title, line, why, fix, versions, see, "
 			"explains, sample, format",
@@ -244,20 +237,11 @@ static int set(struct parser *p, const char *name, const char *value)
 
 static int go_on(struct parser *p, const char *more)
 {
-	size_t bytes, more_bytes = strlen(more);
-	char *bigger;
-
 	if (!p->last)
 		return complain(p, "a continuation line that continues nothing");
-	bytes = strlen(*p->last);
-	if (bytes + more_bytes + 2 > VALUE_BYTES)
+	if (strlen(*p->last) + strlen(more) + 2 > VALUE_BYTES)
 		return complain(p, "a text of more than %d bytes", VALUE_BYTES);
-	bigger = realloc(*p->last, bytes + more_bytes + 2);
-	if (!bigger)
-		return complain(p, "out of memory");
-	*p->last = bigger;
-	bigger[bytes] = ' ';
-	memcpy(bigger + bytes + 1, more, more_bytes + 1);
+	*p->last = text_format("%s %s", *p->last, more);
 	return 0;
 }
 
@@ -311,7 +295,5 @@ int rules_add(struct rules *rules, const char *text, size_t bytes, const char *f
 	}
 	if (!ret)
 		ret = end_rule(&p);
-	if (p.rule)
-		rule_free(p.rule);
 	return ret;
 }

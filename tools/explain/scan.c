@@ -14,8 +14,8 @@
 #include <nccl_net/util.h>
 
 #include "behind.h"
-#include "memory.h"
 #include "tools/shared/clean.h"
+#include "tools/shared/memory.h"
 
 #define WINDOW        6144 /* bytes of a line that are matched */
 #define WINDOW_BEFORE 2048 /* of these, bytes before the key */
@@ -47,13 +47,6 @@ struct scan *scan_new(struct rules *rules, struct report *report, size_t block)
 	s->hit_words = rules->line_count / 64 + 1;
 	s->hits = memory_get(s->hit_words * sizeof(*s->hits));
 	return s;
-}
-
-void scan_free(struct scan *s)
-{
-	free(s->hits);
-	free(s->buffer);
-	free(s);
 }
 
 /* --- one line --- */

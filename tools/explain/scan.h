@@ -13,8 +13,6 @@ struct scan;
 /* `block` is SCAN_BLOCK; tests use less, at least 256. Keeps both pointers. */
 struct scan *scan_new(struct rules *rules, struct report *report, size_t block);
 
-void scan_free(struct scan *scan);
-
 /*
  * Reads `fd` to its end. Calls `tick`, if not NULL, after every block with the bytes read from it so far. Returns 0,
  * or -errno of read.

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "memory.h"
+#include "tools/shared/memory.h"
 
 void sources_init(struct sources *s)
 {
@@ -17,13 +17,6 @@ void sources_init(struct sources *s)
 	s->count = 1;
 	s->table_size = 4 * s->room;
 	s->table = memory_get(s->table_size * sizeof(*s->table));
-}
-
-void sources_free(struct sources *s)
-{
-	free(s->table);
-	free(s->list);
-	memset(s, 0, sizeof(*s));
 }
 
 static unsigned hash(const char *host, int pid, int second)
@@ -58,7 +51,6 @@ static void grow(struct sources *s)
 {
 	s->room *= 2;
 	s->list = memory_resize(s->list, s->room * sizeof(*s->list));
-	free(s->table);
 	s->table_size = 4 * s->room;
 	s->table = memory_get(s->table_size * sizeof(*s->table));
 	for (unsigned i = 1; i < s->count; i++) {

@@ -26,8 +26,6 @@ struct sources {
 
 void sources_init(struct sources *sources);
 
-void sources_free(struct sources *sources);
-
 /* Returns the number of the source, which is added if it is new; 0 if the line does not identify it. */
 unsigned sources_find(struct sources *sources, const struct origin *origin);
 

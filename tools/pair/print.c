@@ -37,7 +37,7 @@ static void print_wrapped(FILE *out, int width, int indent, const char *line)
 	char text[LINE_MAX_BYTES];
 
 	clean(text, sizeof(text), line, strlen(line));
-	terminal_wrap(out, width, indent, text);
+	terminal_wrap(out, width, 0, indent, text);
 	fflush(out);
 }
 

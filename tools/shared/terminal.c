@@ -51,9 +51,9 @@ static size_t bytes_of(const char *text, size_t columns)
 	return i;
 }
 
-void terminal_wrap(FILE *out, int width, int indent, const char *text)
+void terminal_wrap(FILE *out, int width, int at, int indent, const char *text)
 {
-	int at = 0;
+	bool first = true;
 
 	do {
 		size_t bytes = bytes_of(text, width > at ? (size_t)(width - at) : 1);
@@ -67,9 +67,10 @@ void terminal_wrap(FILE *out, int width, int indent, const char *text)
 			if (bytes <= begin)
 				bytes = begin + strcspn(text + begin, " ");
 		}
-		fprintf(out, "%*s%.*s\n", at, "", (int)bytes, text);
+		fprintf(out, "%*s%.*s\n", first ? 0 : indent, "", (int)bytes, text);
 		text += bytes;
 		text += strspn(text, " ");
 		at = indent;
+		first = false;
 	} while (*text);
 }

@@ -27,9 +27,10 @@ void terminal_set_colour(enum colour colour);
 int terminal_width(const struct terminal *terminal, int missing);
 
 /*
- * Prints one line of UTF-8 text, broken at blanks into lines of at most `width` columns (0 = no
- * limit). All lines but the first are indented. Longer words are not broken.
+ * Prints one line of UTF-8 text behind `at` columns of this line, broken at blanks into lines of at
+ * most `width` columns (0 = no limit). All lines but the first are indented. Longer words are not
+ * broken.
  */
-void terminal_wrap(FILE *out, int width, int indent, const char *text);
+void terminal_wrap(FILE *out, int width, int at, int indent, const char *text);
 
 #endif

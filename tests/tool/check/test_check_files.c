@@ -19,6 +19,7 @@
 #include "tools/check/library.h"
 #include "tools/check/loader.h"
 #include "tools/check/pci.h"
+#include "tools/shared/memory.h"
 
 static struct host tree_host(void)
 {
@@ -34,7 +35,6 @@ static void assert_resolves(const char *path, const char *expected)
 		assert_string_equal(real, expected);
 	else
 		assert_null(real);
-	free(real);
 }
 
 static void test_links_stay_within_the_root(void **state)
@@ -70,10 +70,8 @@ static void test_files_are_read_in_bounds(void **state)
 	text = host_read(&host, "/a", 4, &bytes);
 	assert_string_equal(text, " 12 ");
 	assert_int_equal(bytes, 4);
-	free(text);
 	text = host_line(&host, "/a");
 	assert_string_equal(text, "12");
-	free(text);
 	assert_int_equal(host_number(&host, "/a", -1), 12);
 	assert_int_equal(host_number(&host, "/empty", -1), -1);
 	assert_int_equal(host_number(&host, "/none", -1), -1);
@@ -187,7 +185,6 @@ static void assert_found(const struct loader *loader, const char *name, const ch
 		assert_string_equal(found, expected);
 	else
 		assert_null(found);
-	free(found);
 }
 
 static void test_the_loader_searches_in_order(void **state)
@@ -215,12 +212,10 @@ static void test_the_loader_searches_in_order(void **state)
 	assert_found(&loader, "/second/liba.so", "/second/liba.so");
 	assert_found(&loader, "/second/none.so", NULL);
 	assert_found(&loader, "none.so", NULL);
-	loader_close(&loader);
 	setenv("LD_LIBRARY_PATH", "/none:/first;/second", 1);
 	loader_open(&loader, &host);
 	assert_found(&loader, "liba.so", "/second/liba.so");
 	assert_found(&loader, "libc.so", "/first/libc.so");
-	loader_close(&loader);
 	unsetenv("LD_LIBRARY_PATH");
 }
 
@@ -257,10 +252,9 @@ static void keep_entry(const struct conf_entry *entry, void *context)
 
 static void test_settings_files_are_read_as_nccl_does(void **state)
 {
-	char seen[512] = "", *noise = calloc(1, 4096);
+	char seen[512] = "", *noise = memory_get(4096);
 
 	(void)state;
-	assert_non_null(noise);
 	conf_parse("# comment\n\nNCCL_A=1\n NCCL_B=2\nNCCL_C\nNCCL_D='x'\nPATH=x\nNCCL_E=5\r\n"
 		   "NCCL_F==eth0",
 		   keep_entry, seen);
@@ -274,7 +268,6 @@ static void test_settings_files_are_read_as_nccl_does(void **state)
 	noise[2000] = '=';
 	conf_parse(noise, keep_entry, seen);
 	assert_string_equal(seen, "1:NNNNNNNNN=NNNNNNNNN:5;");
-	free(noise);
 }
 
 static void test_acs_is_read_from_configuration_space(void **state)
@@ -361,9 +354,6 @@ static void test_versions_of_libraries_are_read(void **state)
 	}
 	assert_false(library_has_version(&host, libc, "GLIBC_99.9"));
 	assert_true(library_has_version(&host, "/not/there", "GLIBC_99.9"));
-	free(libc);
-	library_free(&own);
-	loader_close(&loader);
 }
 
 int main(void)

@@ -19,7 +19,6 @@ static void expect(const char *text, const char *told)
 	char *done = scrub_text(&scrub, text);
 
 	assert_string_equal(done, told);
-	free(done);
 }
 
 static void begin(bool keep_names)
@@ -48,7 +47,6 @@ static void test_hosts_and_users_have_numbers(void **state)
 	expect("/home/alice/.nccl.conf and /home/alicex",
 	       "/home/user-1/.nccl.conf and /home/alicex");
 	expect("localhost eth0 mlx5_0 libibverbs", "localhost eth0 mlx5_0 libibverbs");
-	scrub_close(&scrub);
 }
 
 static void test_addresses_have_numbers(void **state)
@@ -64,7 +62,6 @@ static void test_addresses_have_numbers(void **state)
 	expect("0000:3b:00.0 at 12:34:56, driver 535.104.05, kernel 6.8.0-45",
 	       "0000:3b:00.0 at 12:34:56, driver 535.104.05, kernel 6.8.0-45");
 	expect("NCCL 2.12 – 2.30", "NCCL 2.12 – 2.30");
-	scrub_close(&scrub);
 }
 
 static void test_secrets_go_in_any_case(void **state)
@@ -75,7 +72,6 @@ static void test_secrets_go_in_any_case(void **state)
 	       "gpu07 10.1.2.3 alice: x[secret]x, NCCL_OWN_THING=[secret], 1");
 	expect("hunter22-and-a-half\\x0a\\x01, hunter22-and ..., hunter2",
 	       "[secret], [secret] ..., hunter2");
-	scrub_close(&scrub);
 	assert_true(scrub_is_known("NCCL_IB_HCA"));
 	assert_true(scrub_is_known("ANYNET_TCP_CONNECTIONS"));
 	assert_false(scrub_is_known("ANYNET_SECRET_FILE"));
@@ -97,7 +93,6 @@ static void test_json_keeps_its_shape(void **state)
 	json_decref(told);
 	json_decref(want);
 	json_decref(all);
-	scrub_close(&scrub);
 }
 
 int main(void)

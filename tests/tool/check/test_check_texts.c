@@ -10,9 +10,8 @@
 
 #include <cmocka.h>
 
-#include "tools/check/findings.h"
+#include "tools/check/check.h"
 #include "tools/check/library.h"
-#include "tools/check/text.h"
 #include "tools/check/variables.h"
 
 static void test_every_variable_is_complete(void **state)
@@ -20,7 +19,8 @@ static void test_every_variable_is_complete(void **state)
 	(void)state;
 	for (size_t i = 0; i < nccl_variable_count; i++) {
 		const struct nccl_variable *variable = &nccl_variables[i];
-		char text[16], *accepts = variable_accepts(variable);
+		const char *accepts = variable_accepts(variable);
+		char text[16];
 
 		assert_ptr_equal(variable_of(variable->name), variable); /* so its name is unique */
 		assert_true(strlen(variable->meaning) > 0);
@@ -33,7 +33,6 @@ static void test_every_variable_is_complete(void **state)
 					 variable->since);
 		if (variable->until)
 			assert_true(variable->since < variable->until);
-		free(accepts);
 	}
 }
 
@@ -115,7 +114,6 @@ static void assert_printable(const char *raw, const char *expected)
 	char *clean = text_printable(raw);
 
 	assert_string_equal(clean, expected);
-	free(clean);
 }
 
 static void test_texts_are_made_printable(void **state)
@@ -135,33 +133,34 @@ static void test_texts_are_made_printable(void **state)
 }
 
 /* The report printed in this style. The caller frees it. */
-static char *printed(const struct check_report *report, int width, bool colour)
+static char *printed(const struct check *check, int width, bool colour)
 {
-	struct terminal style = { .width = width, .colour = colour };
 	char *text = NULL;
 	size_t bytes = 0;
 	FILE *out = open_memstream(&text, &bytes);
 
 	assert_non_null(out);
-	findings_print_text(report, &style, out);
+	findings_print_text(&check->report, width, colour, out);
 	fclose(out);
 	return text;
 }
 
 static void test_problems_come_first(void **state)
 {
-	struct check_report report = { 0 };
+	struct check check = { 0 };
 	char *text;
 
 	(void)state;
-	finding_add(&report, CHECK_OK, "one", "a", "fine");
-	finding_add(&report, CHECK_WARN, "one", "b", "odd %d", 7);
-	finding_add(&report, CHECK_ERROR, "two", "c", "broken");
-	finding_why(&report, "it is %s", "old");
-	finding_fix(&report, "renew it");
-	finding_add(&report, CHECK_NOTE, "two", "d", "known");
-	assert_int_equal(findings_worst(&report), CHECK_ERROR);
-	text = printed(&report, 0, 0);
+	check.report.area = "one";
+	found(&check, CHECK_OK, "a", "fine");
+	found(&check, CHECK_WARN, "b", "odd %d", 7);
+	check.report.area = "two";
+	found(&check, CHECK_ERROR, "c", "broken");
+	found_why(&check, "it is %s", "old");
+	found_fix(&check, "renew it");
+	found(&check, CHECK_NOTE, "d", "known");
+	assert_int_equal(findings_worst(&check.report), CHECK_ERROR);
+	text = printed(&check, 0, 0);
 	assert_string_equal(text, "error   two: broken\n"
 				  "        why: it is old\n"
 				  "        fix: renew it\n"
@@ -174,23 +173,23 @@ static void test_problems_come_first(void **state)
 				  "\n"
 				  "1 error, 1 warning, 1 note; 1 passed\n");
 	free(text);
-	text = printed(&report, 0, 1);
+	text = printed(&check, 0, 1);
 	assert_non_null(strstr(text, "\033[1;31merror"));
 	free(text);
-	findings_free(&report);
 }
 
 static void test_lines_are_broken_at_the_width(void **state)
 {
-	struct check_report report = { 0 };
+	struct check check = { 0 };
 	char *text;
 
 	(void)state;
-	finding_add(&report, CHECK_WARN, "area", "a",
-		    "many short words that – together – are longer than a line can be, and "
-		    "a_word_that_is_longer_than_any_line_and_is_printed_as_it_is_all_the_same");
-	finding_why(&report, "%s", "");
-	text = printed(&report, 50, 0);
+	check.report.area = "area";
+	found(&check, CHECK_WARN, "a",
+	      "many short words that – together – are longer than a line can be, and "
+	      "a_word_that_is_longer_than_any_line_and_is_printed_as_it_is_all_the_same");
+	found_why(&check, "%s", "");
+	text = printed(&check, 50, 0);
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
 		size_t columns = 0;
 
@@ -200,19 +199,17 @@ static void test_lines_are_broken_at_the_width(void **state)
 			fail_msg("%zu columns: %s", columns, line);
 	}
 	free(text);
-	findings_free(&report);
 }
 
 static void test_an_empty_report_is_good(void **state)
 {
-	struct check_report report = { 0 };
-	char *text = printed(&report, 80, 0);
+	struct check check = { 0 };
+	char *text = printed(&check, 80, 0);
 
 	(void)state;
-	assert_int_equal(findings_worst(&report), CHECK_OK);
+	assert_int_equal(findings_worst(&check.report), CHECK_OK);
 	assert_string_equal(text, "0 errors, 0 warnings, 0 notes; 0 passed\n");
 	free(text);
-	findings_free(&report);
 }
 
 int main(void)

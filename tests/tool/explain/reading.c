@@ -30,7 +30,6 @@ struct report *reading_report(const char *text, size_t bytes, size_t block)
 	struct scan *scan = scan_new(reading_rules(), report, block);
 
 	scan_memory(scan, text, bytes, "log");
-	scan_free(scan);
 	report_conclude(report);
 	return report;
 }
@@ -42,7 +41,6 @@ struct report *reading_report_of_two(const char *first, const char *second)
 
 	scan_memory(scan, first, strlen(first), "first");
 	scan_memory(scan, second, strlen(second), "second");
-	scan_free(scan);
 	report_conclude(report);
 	return report;
 }

@@ -111,7 +111,6 @@ int main(int argc, char **argv)
 		counts[!corpus_is_working(c)][outcome]++;
 		if (corpus_is_working(c) && outcome != RIGHT)
 			tell(c, r, outcome);
-		report_free(r);
 	}
 	print_half("working half", counts[0]);
 	print_half("scoring half", counts[1]);

@@ -34,7 +34,6 @@ static void check_first(const char *text, const char *id, enum confidence confid
 	if (report->errors[0]->confidence != confidence)
 		fail_msg("%s is %s in: %s", id,
 			 report_confidence_text(report->errors[0]->confidence), text);
-	report_free(report);
 }
 
 /* An error of the program takes precedence over later network errors, but not over earlier ones. */
@@ -70,7 +69,6 @@ static void handled_errors_are_ignored(void **state)
 		/* "save: ValueError: …" has the form of a chained exception. */
 		if (i != 1 && report->error_count)
 			fail_msg("an error in: %s", lines[i]);
-		report_free(report);
 	}
 }
 
@@ -82,14 +80,12 @@ static void unknown_messages(void **state)
 	(void)state;
 	assert_int_equal(report->error_count, 0);
 	assert_int_equal(report->warning_count, 1);
-	report_free(report);
 	check_first(STRANGE CLOSED, "nccl-warn", CONFIDENCE_LIKELY);
 	check_first(CLOSED STRANGE, "nccl-warn", CONFIDENCE_LIKELY);
 	check_first(STRANGE REFUSED, "socket-refused", CONFIDENCE_CERTAIN);
 	report = read_text(REFUSED STRANGE);
 	assert_int_equal(report->error_count, 1);
 	assert_int_equal(report->errors[0]->follow_count, 1);
-	report_free(report);
 }
 
 static void only_consequences(void **state)
@@ -99,7 +95,6 @@ static void only_consequences(void **state)
 	(void)state;
 	assert_int_equal(report->error_count, 1);
 	assert_int_equal(report->errors[0]->confidence, CONFIDENCE_CONSEQUENCE);
-	report_free(report);
 	check_first("slurmstepd: error: *** STEP 8.0 ON n1 CANCELLED AT 2025-03-05T10:00:00 ***\n"
 		    "[rank1]: KeyError: 'loss'\n",
 		    "exception", CONFIDENCE_LIKELY);
@@ -123,7 +118,6 @@ static void last_error(void **state)
 		assert_string_equal(report->errors[0]->rule->id, "nccl-last-error");
 		assert_int_equal(report->errors[0]->first.line, 3);
 		assert_string_equal(report->errors[0]->why, "something new failed : 7");
-		report_free(report);
 	}
 	check_first(
 		"Last error:\r\nDuplicate GPU detected : rank 1 and rank 0 both on CUDA device 10\r\n",
@@ -157,9 +151,8 @@ static void rank_behind(void **state)
 	(void)state;
 	assert_string_equal(report->errors[0]->rule->id, "rank-behind");
 	assert_string_equal(report->errors[0]->title, "rank 7 is behind the others");
-	assert_non_null(
-		strstr(report->errors[0]->why, "operation 64088, and the others are at 96117 to 96125"));
-	report_free(report);
+	assert_non_null(strstr(report->errors[0]->why,
+			       "operation 64088, and the others are at 96117 to 96125"));
 	check_first(WAITS(0, 12) WAITS(1, 12) WAITS(2, 12), "watchdog-timeout",
 		    CONFIDENCE_CONSEQUENCE);
 	check_first(WAITS(0, 12) WAITS(1, 17) WAITS(2, 15), "watchdog-timeout",

@@ -58,7 +58,6 @@ static void check_sample(const struct rule *rule, const char *sample)
 		assert_int_equal(report_status(report), warns);
 		assert_ptr_equal(warns ? report->warnings[0] : report->harmless[0], found);
 	}
-	report_free(report);
 }
 
 static void samples(void **state)
@@ -95,7 +94,6 @@ static void filter_finds_all(void **state)
 				assert_non_null(reading_find(report, rule->id));
 			else
 				assert_int_equal(report_status(report), 0);
-			report_free(report);
 		}
 	}
 }
@@ -129,13 +127,11 @@ static void clean_logs(void **state)
 
 		if (report_status(report))
 			fail_msg("a finding in: %s", lines[i]);
-		report_free(report);
 		strcat(strcat(text, lines[i]), "\n");
 	}
 	struct report *report = reading_report(text, strlen(text), SCAN_BLOCK);
 	assert_int_equal(report_status(report), 0);
 	assert_int_equal(report->lines, sizeof(lines) / sizeof(*lines));
-	report_free(report);
 }
 
 /* Logs from public reports, as quoted there, and the expected first cause. */
@@ -197,7 +193,6 @@ static void reported_logs(void **state)
 			fail_msg("%s instead of %s is the cause of: %s",
 				 report->errors[0]->rule->id, rows[i].cause, rows[i].log);
 		assert_int_equal(report->error_count, 1);
-		report_free(report);
 	}
 }
 

@@ -60,7 +60,6 @@ static void ranks_interleaved(void **state)
 	assert_int_equal(report->errors[0]->follow_count, 3);
 	assert_string_equal(report->errors[0]->follows[0]->rule->id, "watchdog-timeout");
 	assert_int_equal(report_status(report), 2);
-	report_free(report);
 }
 
 static void prefixes(void **state)
@@ -99,7 +98,6 @@ static void prefixes(void **state)
 		report_who(report, &f->sources, who, sizeof(who));
 		if (strcmp(who, cases[i].who) != 0)
 			fail_msg("'%s' instead of '%s' in: %s", who, cases[i].who, cases[i].line);
-		report_free(report);
 	}
 }
 
@@ -116,11 +114,9 @@ static void first_of_two_files(void **state)
 	assert_int_equal(report->error_count, 2);
 	assert_string_equal(report->errors[0]->rule->id, "cuda-illegal-access");
 	assert_int_equal(report->errors[1]->first.file, 0);
-	report_free(report);
 	report = reading_report_of_two(early, late);
 	assert_string_equal(report->errors[1]->rule->id, "cuda-assert");
 	assert_int_equal(report->errors[1]->first.file, 1);
-	report_free(report);
 }
 
 static void values_that_differ(void **state)
@@ -141,9 +137,6 @@ static void values_that_differ(void **state)
 	assert_string_equal(differ->warnings[0]->values[1].text, "2.14.3");
 	assert_int_equal(failed->error_count, 2);
 	assert_string_equal(failed->errors[0]->rule->id, "net-differs");
-	report_free(same);
-	report_free(differ);
-	report_free(failed);
 }
 
 static void consequence_without_cause(void **state)
@@ -157,7 +150,6 @@ static void consequence_without_cause(void **state)
 	assert_string_equal(report->errors[0]->rule->id, "peer-closed");
 	assert_int_equal(report->errors[0]->follow_count, 1);
 	assert_int_equal(report_status(report), 2);
-	report_free(report);
 }
 
 /* A consequence is listed below the first cause before it; without one, below the first cause of all. */
@@ -179,7 +171,6 @@ static void consequence_below_its_cause(void **state)
 	assert_string_equal(report->errors[0]->follows[1]->rule->id, "nccl-stack");
 	assert_int_equal(report->errors[1]->follow_count, 1);
 	assert_string_equal(report->errors[1]->follows[0]->rule->id, "nccl-invalid-usage");
-	report_free(report);
 }
 
 /* --- malformed lines --- */
@@ -199,7 +190,6 @@ static void progress_bars(void **state)
 	assert_int_equal(reading_find(report, "cuda-out-of-memory")->first.line, 3);
 	assert_int_equal(report->lines, 3);
 	check_who(report, "cuda-out-of-memory", "rank 7");
-	report_free(report);
 }
 
 /* The findings do not depend on where a block of input ends. */
@@ -222,7 +212,6 @@ static void any_block_size(void **state)
 		assert_int_equal(report->errors[1]->first.line, 3);
 		assert_int_equal(report->harmless[0]->first.line, 5);
 		check_who(report, "ib-retry-exceeded", "on node1, process 10");
-		report_free(report);
 	}
 }
 
@@ -246,7 +235,6 @@ static void long_lines(void **state)
 	check_who(report, "cuda-out-of-memory", "on node3, process 7");
 	assert_int_equal(reading_find(report, "cuda-device-ordinal")->first.line, 2);
 	assert_int_equal(report->lines, 3);
-	report_free(report);
 	free(text);
 }
 
@@ -269,11 +257,9 @@ static void hostile_bytes(void **state)
 		assert_true((unsigned char)*p >= ' ' && *p != 0x7f);
 	assert_string_equal(f->message, "[rank2]: CUDA error: out of memory ????");
 	assert_null(reading_find(report, "duplicate-gpu"));
-	report_free(report);
 	report = reading_report(call, sizeof(call) - 1, SCAN_BLOCK);
 	assert_string_equal(reading_find(report, "ib-call")->why,
 			    "NCCL requires this call for InfiniBand or RoCE: why??.");
-	report_free(report);
 }
 
 static void clean_text(void **state)
@@ -323,7 +309,6 @@ static void many_sources(void **state)
 	assert_int_equal(report->sources.count, SOURCES_MAX);
 	report_who(report, &reading_find(report, "too-many-files")->sources, who, sizeof(who));
 	assert_string_equal(who, "on n1, n2, n3, n4, n5, n6, n7, n8, …");
-	report_free(report);
 	free(text);
 }
 

@@ -26,7 +26,7 @@ static void line(const struct paper *paper, enum trouble trouble, const char *fm
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	fputs(coloured ? print_colour(trouble) : "", paper->out);
-	terminal_wrap(paper->out, terminal_width(paper->terminal, 0), INDENT, text);
+	terminal_wrap(paper->out, terminal_width(paper->terminal, 0), 0, INDENT, text);
 	fputs(coloured ? "\033[0m" : "", paper->out);
 }
 

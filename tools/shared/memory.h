@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory that stays until the process exits, so that nobody owns or frees it: a command that reads, prints and exits
+ * keeps a few MB. If out of memory, the process prints an error and exits with MEMORY_FAILED. Single-threaded.
+ */
+#ifndef TOOLS_MEMORY_H
+#define TOOLS_MEMORY_H
+
+#include <stddef.h>
+
+#define MEMORY_FAILED 3 /* exit status */
+
+void *memory_get(size_t bytes); /* zeroed */
+/* As realloc, of what these functions have returned; what is added is not zeroed. */
+void *memory_resize(void *memory, size_t bytes);
+
+/* For tests and fuzzers, which run a command's code many times: frees what is newer than the mark; NULL = all. */
+const void *memory_mark(void);
+void memory_release(const void *mark);
+
+#endif
