@@ -32,7 +32,8 @@ static const struct {
 	{ "pair", cmd_pair,
 	  "test the path to another host in both directions: ports, MTU, clocks, latency, "
 	  "bandwidth" },
-	{ "perf", cmd_perf, "run checked collectives between processes of this host, or of several" },
+	{ "perf", cmd_perf,
+	  "run checked collectives between processes of this host, or of several" },
 	{ "run", cmd_run, "run a command with the variables of `anynet env`" },
 	{ "serve", cmd_serve, "serve `anynet pair` from other hosts" },
 	{ "top", cmd_top, "show the connections of running jobs on this host, problems first" },
@@ -127,6 +128,7 @@ int main(int argc, char **argv)
 	int command;
 
 	anynet_log_set_sink(NULL);
+	argp_err_exit_status = ARGS_WRONG;
 	if (!strcmp(name, "--help") || !strcmp(name, "-h"))
 		name = "help";
 	if (!strcmp(name, "--version") || !strcmp(name, "-V"))

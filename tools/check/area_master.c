@@ -12,28 +12,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static const void *ip_of(const struct sockaddr_storage *addr, size_t *bytes)
+/* Returns this host's address that equals `addr`, or NULL. */
+static const struct netif_addr *own_address(const struct check *check,
+					    const struct sockaddr_storage *addr)
 {
-	*bytes = addr->ss_family == AF_INET ? 4 : 16;
-	return addr->ss_family == AF_INET
-		       ? (const void *)&((const struct sockaddr_in *)(const void *)addr)->sin_addr
-		       : &((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr;
-}
+	const struct netif_table *table = &check->interfaces.table;
 
-static bool is_here(const struct interfaces *interfaces, const struct sockaddr_storage *addr)
-{
-	size_t bytes, own_bytes;
-	const void *ip = ip_of(addr, &bytes);
-
-	if (address_is_loopback(addr))
-		return true;
-	for (size_t i = 0; i < interfaces->table.addr_count; i++) {
-		const struct sockaddr_storage *own = &interfaces->table.addrs[i].addr;
-
-		if (own->ss_family == addr->ss_family && !memcmp(ip_of(own, &own_bytes), ip, bytes))
-			return true;
+	for (size_t i = 0; i < table->addr_count; i++) {
+		if (address_is_same(&table->addrs[i].addr, addr))
+			return &table->addrs[i];
 	}
-	return false;
+	return NULL;
 }
 
 /* Tests whether rank 0 could listen on this port, as PyTorch does. Returns 0 or errno. The socket
@@ -108,32 +97,21 @@ static int route_to(const struct check *check, const struct sockaddr_storage *ad
 		    const char **dev)
 {
 	struct sockaddr_storage to = *addr, from = { 0 };
-	socklen_t bytes =
-		to.ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 	socklen_t from_bytes = sizeof(from);
 	int fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), error = 0;
-	size_t ip_bytes, own_bytes;
-	const void *ip;
+	const struct netif_addr *own;
 
 	*dev = NULL;
 	if (fd < 0)
 		return errno;
-	if (to.ss_family == AF_INET)
-		((struct sockaddr_in *)(void *)&to)->sin_port = htons(9);
-	else
-		((struct sockaddr_in6 *)(void *)&to)->sin6_port = htons(9);
-	if (connect(fd, (struct sockaddr *)&to, bytes) ||
+	address_set_port(&to, 9);
+	if (connect(fd, (struct sockaddr *)&to, address_bytes(&to)) ||
 	    getsockname(fd, (struct sockaddr *)&from, &from_bytes))
 		error = errno;
 	close(fd);
-	ip = ip_of(&from, &ip_bytes);
-	for (size_t i = 0; !error && i < check->interfaces.table.addr_count; i++) {
-		const struct netif_addr *own = &check->interfaces.table.addrs[i];
-
-		if (own->addr.ss_family == from.ss_family &&
-		    !memcmp(ip_of(&own->addr, &own_bytes), ip, ip_bytes))
-			*dev = interface_of_address(&check->interfaces, own);
-	}
+	own = error ? NULL : own_address(check, &from);
+	if (own)
+		*dev = interface_of_address(&check->interfaces, own);
 	return error;
 }
 
@@ -164,7 +142,7 @@ static void check_route(struct check *check, const char *name, const struct sock
 static void check_place(struct check *check, const struct layout *layout, const char *name,
 			const struct sockaddr_storage *addr)
 {
-	bool here = is_here(&check->interfaces, addr);
+	bool here = address_is_loopback(addr) || own_address(check, addr);
 	char text[INET6_ADDRSTRLEN];
 
 	netif_addr_text(addr, text);

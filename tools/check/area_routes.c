@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "tools/shared/address.h"
 #include "transports/device/netif.h"
 
 #define TRIES       256 /* addresses tried to find one that is not this host's */
@@ -24,15 +25,9 @@ struct address {
 static struct address address_of(const struct sockaddr_storage *addr)
 {
 	struct address address = { .family = addr->ss_family };
+	const unsigned char *ip = address_ip(addr, &address.bytes);
 
-	if (addr->ss_family == AF_INET) {
-		address.bytes = 4;
-		memcpy(address.ip, &((const struct sockaddr_in *)(const void *)addr)->sin_addr, 4);
-	} else {
-		address.bytes = 16;
-		memcpy(address.ip, &((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr,
-		       16);
-	}
+	memcpy(address.ip, ip, address.bytes);
 	return address;
 }
 

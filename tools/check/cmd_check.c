@@ -26,7 +26,7 @@
 #define FAILED_STATUS 3   /* wrong command line, or the report cannot be written */
 
 struct options {
-	bool json, keep_names, all_releases;
+	bool keep_names, all_releases;
 	const struct area *only; /* NULL = all */
 	const char *report;
 	const char *root;
@@ -50,7 +50,6 @@ static const struct area {
 };
 
 static const struct argp_option options[] = {
-	{ "json", 'j', NULL, 0, "print JSON", 0 },
 	{ "only", 'O', "AREA", 0, "check one area: " AREAS, 0 },
 	{ "all-releases", 'A', NULL, 0,
 	  "report what every release of NCCL would load, not only those on this host", 0 },
@@ -72,9 +71,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	struct stat st;
 
 	switch (key) {
-	case 'j':
-		opt->json = true;
-		return 0;
 	case 'O':
 		for (opt->only = areas; opt->only->id && strcmp(opt->only->id, arg); opt->only++)
 			;
@@ -216,7 +212,6 @@ int cmd_check(int argc, char **argv)
 		fprintf(stderr, "anynet check: /proc/self/exe: %s\n", strerror(status));
 		return FAILED_STATUS;
 	}
-	argp_err_exit_status = FAILED_STATUS;
 	argp_parse(&argp, argc, argv, 0, NULL, &opt);
 	check.host.root = root_of(opt.root);
 	if (user && user->pw_dir)
@@ -230,7 +225,7 @@ int cmd_check(int argc, char **argv)
 	status = write_report(&check, &opt);
 	if (status || (opt.report && !strcmp(opt.report, "-")))
 		; /* nothing else to print */
-	else if (opt.json)
+	else if (output_is_json())
 		findings_print_json(&check.report, stdout);
 	else
 		findings_print_text(&check.report, width < WIDTH_MOST ? width : WIDTH_MOST,

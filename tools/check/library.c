@@ -164,7 +164,7 @@ void library_read(const struct host *host, const char *path, struct library *lib
 		library->error = text_format("%s is not there", path);
 		return;
 	}
-	if (elf_file_open_by_sections(&elf, name, err, sizeof(err))) {
+	if (elf_file_open(&elf, name, err, sizeof(err))) {
 		library->error = text_copy(err, sizeof(err));
 	} else {
 		read_elf(&elf, library);
@@ -179,7 +179,7 @@ bool library_has_version(const struct host *host, const char *path, const char *
 	char err[512];
 	bool has = true;
 
-	if (name && !elf_file_open_by_sections(&elf, name, err, sizeof(err))) {
+	if (name && !elf_file_open(&elf, name, err, sizeof(err))) {
 		has = elf_file_defines_version(&elf, version);
 		elf_file_close(&elf);
 	}

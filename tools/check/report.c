@@ -6,10 +6,10 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "scrub.h"
+#include "tools/shared/now.h"
 
 #define REPORT_VERSION 1
 
@@ -90,12 +90,9 @@ static json_t *settings(void)
 
 static json_t *document(const struct check *check)
 {
-	time_t now = time(NULL);
-	char day[32] = "";
-	struct tm tm;
+	char day[NOW_UTC_BYTES];
 
-	if (gmtime_r(&now, &tm))
-		strftime(day, sizeof(day), "%Y-%m-%d", &tm);
+	now_utc(day)[strlen("2026-01-02")] = 0;
 	return json_pack("{s:i, s:{s:s}, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "report",
 			 REPORT_VERSION, "anynet", "version", ANYNET_VERSION, "day", day, "system",
 			 report_system(check), "libraries", report_libraries(check), "adapters",

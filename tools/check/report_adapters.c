@@ -153,8 +153,7 @@ static json_t *find(json_t *adapters, const char *name)
 	json_t *adapter;
 	size_t i;
 
-	json_array_foreach(adapters, i, adapter)
-	{
+	json_array_foreach (adapters, i, adapter) {
 		if (!strcmp(json_string_value(json_object_get(adapter, "name")), name))
 			return adapter;
 	}

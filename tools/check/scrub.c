@@ -358,12 +358,12 @@ json_t *scrub_json(struct scrub *scrub, json_t *value)
 		return json_string(scrub_text(scrub, json_string_value(value)));
 	case JSON_ARRAY:
 		copy = json_array();
-		json_array_foreach(value, index, item)
+		json_array_foreach (value, index, item)
 			json_array_append_new(copy, scrub_json(scrub, item));
 		return copy;
 	case JSON_OBJECT:
 		copy = json_object();
-		json_object_foreach(value, name, item)
+		json_object_foreach (value, name, item)
 			json_object_set_new(copy, name,
 					    is_plain(name) ? json_deep_copy(item)
 							   : scrub_json(scrub, item));

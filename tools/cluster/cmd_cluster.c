@@ -44,7 +44,7 @@ struct cluster_arguments {
 	struct conduct_options conduct;
 	struct cluster_worker worker;
 	struct hosts_options hosts;
-	bool json, is_live;
+	bool is_live;
 	struct live_options live;
 	const char *net, *save, *html;
 	json_t *baseline;
@@ -70,7 +70,6 @@ static const struct argp_option options[] = {
 	{ "every", KEY_EVERY, "S", 0, "with --live: seconds between two looks (1)", 9 },
 	{ "for", KEY_FOR, "S", 0, "with --live: end after so many seconds (never)", 9 },
 	{ NULL, 0, NULL, 0, "Output:", 10 },
-	{ "json", 'j', NULL, 0, "print JSON", 10 },
 	{ "save", KEY_SAVE, "FILE", 0, "also write the JSON to a file", 10 },
 	{ "html", KEY_HTML, "FILE", 0, "write a page with heat maps", 10 },
 	{ "baseline", KEY_BASELINE, "FILE", 0, "compare with a file from --save", 10 },
@@ -93,7 +92,7 @@ static json_t *read_baseline(struct argp_state *state, const char *path)
 		argp_error(state, "--baseline %s: %s", path, why);
 	matrix_free(&m);
 	/* Not compared, and most of the document. */
-	json_array_foreach(json_object_get(doc, "links"), i, link)
+	json_array_foreach (json_object_get(doc, "links"), i, link)
 		json_object_del(link, "measured");
 	return doc;
 }
@@ -120,9 +119,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[CHILD_HOSTS] = &a->hosts;
-		return 0;
-	case 'j':
-		a->json = true;
 		return 0;
 	case KEY_SAVE:
 		a->save = arg;
@@ -196,7 +192,7 @@ static int report(const struct cluster_arguments *a, json_t *doc)
 
 	json_object_set_new(doc, "findings", findings);
 	json_object_set_new(doc, "status", json_integer(status));
-	if (a->json) {
+	if (output_is_json()) {
 		document_print("cluster", json_incref(doc), stdout);
 	} else {
 		cluster_print(doc, stdout, &terminal);
@@ -213,7 +209,6 @@ static int run_all(struct cluster_arguments *a)
 {
 	if (!a->is_live)
 		return report(a, conduct(a->hosts.nodes, a->hosts.count, &a->conduct));
-	a->live.json = a->json;
 	return live_run(a->hosts.nodes, a->hosts.count, &a->live);
 }
 
@@ -228,10 +223,10 @@ int cmd_cluster(int argc, char **argv)
 		.options = options,
 		.parser = parse,
 		.doc = "Measures all pairs of hosts in rounds in which each host is in one pair: path, "
-		"latency, bandwidth and lost packets. Compares versions, settings, devices, "
-		"clocks and the launcher's variables. Reports the hosts and pairs with "
-		"problems. With --live: watches running jobs, and names the rank or path "
-		"that delays them.\vExit status: 0 ok, 1 warnings, 2 errors, 3 invalid arguments.",
+		       "latency, bandwidth and lost packets. Compares versions, settings, devices, "
+		       "clocks and the launcher's variables. Reports the hosts and pairs with "
+		       "problems. With --live: watches running jobs, and names the rank or path "
+		       "that delays them.\vExit status: 0 ok, 1 warnings, 2 errors, 3 invalid arguments.",
 		.children = children,
 	};
 	struct cluster_arguments a = {
@@ -246,7 +241,6 @@ int cmd_cluster(int argc, char **argv)
 	int status;
 
 	hosts_default(&a.hosts);
-	argp_err_exit_status = ARGS_WRONG;
 	argp_parse(&argp, argc, argv, 0, NULL, &a);
 	a.worker.self = self_path();
 	a.worker.plugin = a.net ? a.net : self_plugin();

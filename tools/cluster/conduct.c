@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "judge.h"
 #include "order.h"
@@ -47,8 +46,7 @@ static void choose_address(struct node *node)
 	const json_t *dev;
 	size_t i;
 
-	json_array_foreach(json_object_get(node->facts, "devices"), i, dev)
-	{
+	json_array_foreach (json_object_get(node->facts, "devices"), i, dev) {
 		const char *address = member_text(dev, "address");
 
 		if (!address_is_dialled(address))
@@ -68,7 +66,7 @@ static void reject_facts(struct node *node)
 
 static void ask_facts(struct run *run)
 {
-	uint64_t end = pair_now_ms() + ORDER_FACTS_MS + SLACK_MS;
+	uint64_t end = now_ms() + ORDER_FACTS_MS + SLACK_MS;
 
 	print_progress(run, "versions, settings, devices");
 	for (size_t i = 0; i < run->count; i++) {
@@ -111,7 +109,7 @@ static void start_servers(const struct pair *pairs, size_t count)
 
 	for (size_t i = 0; i < count; i++)
 		node_send(pairs[i].server, order_new(&(struct order){ .op = ORDER_SERVE }));
-	end = pair_now_ms() + SERVE_MS;
+	end = now_ms() + SERVE_MS;
 	for (size_t i = 0; i < count; i++) {
 		struct node *server = pairs[i].server;
 		json_t *reply = node_recv(server, end);
@@ -166,7 +164,7 @@ static void measure_pairs(struct run *run, const struct pair *pairs, size_t coun
 			start_client(run, pairs[i].client, pairs[i].server);
 	}
 	print_progress(run, text);
-	end = pair_now_ms() + ORDER_PAIR_MS + SLACK_MS;
+	end = now_ms() + ORDER_PAIR_MS + SLACK_MS;
 	for (size_t i = 0; i < count; i++) {
 		if (is_connected(&pairs[i]))
 			take_result(run, &pairs[i], end);
@@ -223,8 +221,7 @@ static void repeat_unclear(struct run *run, const json_t *doc)
 		count = 0; /* too many for a momentary load of one host */
 	if (matrix_read(doc, &m, &why))
 		count = 0;
-	json_array_foreach(unclear, i, hosts)
-	{
+	json_array_foreach (unclear, i, hosts) {
 		const struct cell *cell;
 		struct pair pair;
 
@@ -266,12 +263,8 @@ static void announce(const struct run *run)
 static json_t *describe(const struct run *run)
 {
 	json_t *hosts = json_array();
-	time_t now = time(NULL);
-	struct tm utc;
-	char when[40] = "";
+	char when[NOW_UTC_BYTES];
 
-	if (gmtime_r(&now, &utc))
-		strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &utc);
 	for (size_t i = 0; i < run->count; i++) {
 		const struct node *n = &run->nodes[i];
 
@@ -281,8 +274,8 @@ static json_t *describe(const struct run *run)
 						n->facts, "launcher", n->launcher));
 	}
 	return json_pack("{s:s, s:i, s:s, s:f, s:o, s:O}", "anynet", ANYNET_VERSION, "format",
-			 MATRIX_FORMAT, "when", when, "seconds", run->o->measure.ms / 1e3, "hosts",
-			 hosts, "links", run->links);
+			 MATRIX_FORMAT, "when", now_utc(when), "seconds", run->o->measure.ms / 1e3,
+			 "hosts", hosts, "links", run->links);
 }
 
 json_t *conduct(struct node *nodes, size_t count, const struct conduct_options *options)

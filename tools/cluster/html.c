@@ -108,8 +108,7 @@ static void put_findings(FILE *out, const json_t *findings)
 	fputs("<h2>Findings</h2>\n", out);
 	if (!json_array_size(findings))
 		fputs("<p>None.</p>\n", out);
-	json_array_foreach(findings, i, finding)
-	{
+	json_array_foreach (findings, i, finding) {
 		const char *level = levels[2];
 
 		for (size_t l = 0; l < 2; l++) {
@@ -191,7 +190,7 @@ static void put_heads(FILE *out, const char *const *names, size_t count)
 
 static void put_links(FILE *out, const struct matrix *m)
 {
-	static const char *const names[] = { "from", "to",   "state",       "path",
+	static const char *const names[] = { "from", "to",   "state",          "path",
 					     "us",   "GB/s", "% retransmitted" };
 
 	fputs("<h2>Paths</h2>\n", out);
@@ -223,8 +222,7 @@ static void put_hosts(FILE *out, const json_t *hosts)
 
 	fputs("<h2>Hosts</h2>\n", out);
 	put_heads(out, names, sizeof(names) / sizeof(names[0]));
-	json_array_foreach(hosts, i, host)
-	{
+	json_array_foreach (hosts, i, host) {
 		const json_t *facts = json_object_get(host, "facts");
 
 		fputs("<tr>", out);
@@ -235,8 +233,7 @@ static void put_hosts(FILE *out, const json_t *hosts)
 		put_element(out, "td class=\"text\"", member_text(facts, "kernel"));
 		put_element(out, "td class=\"text\"", member_text(facts, "gpus"));
 		fputs("<td class=\"text\">", out);
-		json_array_foreach(json_object_get(facts, "devices"), j, dev)
-		{
+		json_array_foreach (json_object_get(facts, "devices"), j, dev) {
 			put_text(out, j ? ", " : "");
 			put_text(out, member_text(dev, "name"));
 			fprintf(out, " %lld Mb/s", member_int(dev, "speed_mbps", 0, INT32_MAX, 0));

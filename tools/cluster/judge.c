@@ -106,7 +106,8 @@ static void take_pair(struct gathered *k, size_t a, size_t b)
 	size_t i;
 
 	json_array_append_new(k->lists, list);
-	json_array_foreach(list, i, finding) take_finding(k, a, b, finding);
+	json_array_foreach (list, i, finding)
+		take_finding(k, a, b, finding);
 }
 
 static void describe_rates(char *text, const struct matrix *m, size_t a, size_t b, double median)
@@ -127,21 +128,21 @@ static void take_figures(struct gathered *k, size_t a, size_t b)
 		return;
 	if (is_slow(k, a, b) || is_slow(k, b, a)) {
 		describe_rates(text, m, a, b, k->mb_s);
-		blame_pair(
-			k->slow, a, b,
-			&(struct advice){
-				.level = "warning",
-				.why = "A collective is as fast as its slowest link. Possible "
-				       "causes: a port at a lower speed, a bad cable, a shaper, "
-				       "or a busy host.",
-				.fix = "Check speed and error counters of its NIC and switch "
-				       "port (`ethtool`, `ethtool -S`), and run `anynet pair` "
-				       "between the two." },
-			text);
+		blame_pair(k->slow, a, b,
+			   &(struct advice){
+				   .level = "warning",
+				   .why = "A collective is as fast as its slowest link. Possible "
+					  "causes: a port at a lower speed, a bad cable, a shaper, "
+					  "or a busy host.",
+				   .fix = "Check speed and error counters of its NIC and switch "
+					  "port (`ethtool`, `ethtool -S`), and run `anynet pair` "
+					  "between the two." },
+			   text);
 	}
 	if (cell->us_least > LATE * k->us && cell->us_least > k->us + LATE_US) {
-		snprintf(text, TEXT_MAX, "%s and %s: minimum round trip %.1f us; the median of "
-					 "all is %.1f us",
+		snprintf(text, TEXT_MAX,
+			 "%s and %s: minimum round trip %.1f us; the median of "
+			 "all is %.1f us",
 			 m->names[a], m->names[b], cell->us_least, k->us);
 		blame_pair(
 			k->late, a, b,
@@ -227,20 +228,18 @@ static void missing(json_t *findings, const json_t *hosts)
 	const json_t *host;
 	size_t i;
 
-	json_array_foreach(hosts, i, host)
-	{
+	json_array_foreach (hosts, i, host) {
 		const char *error = member_text(host, "error");
 
 		if (!*error)
 			continue;
-		judge_add(
-			findings,
-			&(struct advice){
-				"missing", "error",
-				"Some or all measurements with this host failed.",
-				"See the reason. Check that login works and that the same "
-				"version of anynet is installed." },
-			"%.64s: %.600s", member_text(host, "name"), error);
+		judge_add(findings,
+			  &(struct advice){
+				  "missing", "error",
+				  "Some or all measurements with this host failed.",
+				  "See the reason. Check that login works and that the same "
+				  "version of anynet is installed." },
+			  "%.64s: %.600s", member_text(host, "name"), error);
 		finding_concerns(findings, json_pack("[s]", member_text(host, "name")));
 	}
 }

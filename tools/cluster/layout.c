@@ -57,8 +57,7 @@ static void gaps(json_t *findings, const json_t *hosts, const char *name, const 
 	long size = 0;
 	size_t i;
 
-	json_array_foreach(hosts, i, host)
-	{
+	json_array_foreach (hosts, i, host) {
 		long value = number(host, name), told = size_name ? number(host, size_name) : -1;
 
 		if (value < 0 || value >= HOSTS_MAX || seen[value] || told > HOSTS_MAX)
@@ -69,13 +68,12 @@ static void gaps(json_t *findings, const json_t *hosts, const char *name, const 
 	}
 	if (!missing_numbers(seen, (size_t)size, text, sizeof(text)))
 		return;
-	judge_add(
-		findings,
-		&(struct advice){
-			"launcher", "error", "NCCL waits for the ranks of a missing host.",
-			"Start the job on that host as well, or number the hosts from 0 without "
-			"gaps." },
-		"%s: no host has %s, of %ld hosts", name, text, size);
+	judge_add(findings,
+		  &(struct advice){
+			  "launcher", "error", "NCCL waits for the ranks of a missing host.",
+			  "Start the job on that host as well, or number the hosts from 0 without "
+			  "gaps." },
+		  "%s: no host has %s, of %ld hosts", name, text, size);
 	finding_concerns(findings, json_array());
 }
 
@@ -86,8 +84,7 @@ static void sums(json_t *findings, const json_t *hosts, const char *all_name, co
 	long all = -1, sum = 0;
 	size_t i;
 
-	json_array_foreach(hosts, i, host)
-	{
+	json_array_foreach (hosts, i, host) {
 		long told = number(host, all_name), here = number(host, here_name);
 
 		if (told < 0 || here < 0 || (all >= 0 && told != all))
@@ -97,15 +94,14 @@ static void sums(json_t *findings, const json_t *hosts, const char *all_name, co
 	}
 	if (all < 0 || sum == all)
 		return;
-	judge_add(
-		findings,
-		&(struct advice){
-			"launcher", "error",
-			sum < all ? "NCCL waits for ranks that are not started."
-				  : "More processes are started than the job has ranks.",
-			"Set it to the number of all processes, or start that many; or let the "
-			"launcher set both." },
-		"%s is %ld, and %s of these hosts adds up to %ld", all_name, all, here_name, sum);
+	judge_add(findings,
+		  &(struct advice){
+			  "launcher", "error",
+			  sum < all ? "NCCL waits for ranks that are not started."
+				    : "More processes are started than the job has ranks.",
+			  "Set it to the number of all processes, or start that many; or let the "
+			  "launcher set both." },
+		  "%s is %ld, and %s of these hosts adds up to %ld", all_name, all, here_name, sum);
 	finding_concerns(findings, json_array());
 }
 

@@ -16,8 +16,7 @@ static const json_t *best_run(const json_t *plugin)
 	const json_t *run, *best = NULL;
 	size_t i;
 
-	json_array_foreach(plugin, i, run)
-	{
+	json_array_foreach (plugin, i, run) {
 		if (!json_is_object(run) || *member_text(run, "error"))
 			continue;
 		if (!best || !strcmp(member_text(run, "transport"), "ib"))
@@ -36,8 +35,7 @@ static double lost(const json_t *streams, const char *to)
 	const json_t *stream;
 	size_t i;
 
-	json_array_foreach(streams, i, stream)
-	{
+	json_array_foreach (streams, i, stream) {
 		if (!strcmp(member_text(stream, "to"), to))
 			return positive(verdict_loss(stream));
 	}
@@ -67,7 +65,7 @@ static json_t *bounded(json_t *result)
 	shorten(json_object_get(result, "ports"), LINK_PORTS);
 	shorten(json_object_get(result, "tcp"), LINK_RUNS);
 	shorten(json_object_get(result, "plugin"), LINK_RUNS);
-	json_array_foreach(json_object_get(result, "plugin"), i, run)
+	json_array_foreach (json_object_get(result, "plugin"), i, run)
 		shorten(json_object_get(run, "runs"), LINK_RUNS);
 	return result;
 }

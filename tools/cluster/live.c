@@ -13,6 +13,7 @@
 #include "tools/shared/document.h"
 #include "tools/shared/judge/finding.h"
 #include "tools/shared/member.h"
+#include "tools/shared/output_args.h"
 #include "tools/shared/terminal.h"
 
 #define REPLY_MS 5000
@@ -26,7 +27,7 @@ static void send_all(struct node *nodes, size_t count, enum order_op op)
 /* Returns a list of objects with "name" and "facts"; "facts" is null if the host does not answer. */
 static json_t *look(struct node *nodes, size_t count)
 {
-	uint64_t end = pair_now_ms() + REPLY_MS;
+	uint64_t end = now_ms() + REPLY_MS;
 	json_t *hosts = json_array();
 
 	send_all(nodes, count, ORDER_STATS);
@@ -40,15 +41,6 @@ static json_t *look(struct node *nodes, size_t count)
 	return hosts;
 }
 
-static void say_when(char *text, size_t room)
-{
-	time_t now = time(NULL);
-	struct tm utc;
-
-	if (!gmtime_r(&now, &utc) || !strftime(text, room, "%Y-%m-%dT%H:%M:%SZ", &utc))
-		*text = '\0';
-}
-
 /* The ids and hosts of the findings. They are printed again only when these change. */
 static json_t *summary_of(const json_t *findings)
 {
@@ -56,7 +48,7 @@ static json_t *summary_of(const json_t *findings)
 	const json_t *finding;
 	size_t i;
 
-	json_array_foreach(findings, i, finding)
+	json_array_foreach (findings, i, finding)
 		json_array_append_new(all, json_pack("[s, O]", member_text(finding, "id"),
 						     json_object_get(finding, "hosts")));
 	return all;
@@ -66,11 +58,10 @@ static void show(const json_t *findings, json_t **last)
 {
 	struct terminal terminal = terminal_of(stdout);
 	json_t *now = summary_of(findings);
-	char when[40];
+	char when[NOW_UTC_BYTES];
 
 	if (!*last || !json_equal(*last, now)) {
-		say_when(when, sizeof(when));
-		print_line(stdout, "%s  %s", when,
+		print_line(stdout, "%s  %s", now_utc(when),
 			   json_array_size(findings) ? "to blame:" : "nothing is wrong");
 		print_findings(stdout, findings, &terminal);
 	}
@@ -80,12 +71,11 @@ static void show(const json_t *findings, json_t **last)
 
 static void show_json(const json_t *findings)
 {
-	char when[40];
+	char when[NOW_UTC_BYTES];
 	json_t *all;
 
-	say_when(when, sizeof(when));
 	all = json_pack("{s:s, s:i, s:s, s:s, s:i, s:O}", "anynet", ANYNET_VERSION, "schema",
-			DOCUMENT_SCHEMA, "command", "cluster", "when", when, "status",
+			DOCUMENT_SCHEMA, "command", "cluster", "when", now_utc(when), "status",
 			findings_status(findings), "findings", findings);
 	json_dumpf(all, stdout, JSON_COMPACT);
 	printf("\n");
@@ -95,7 +85,7 @@ static void show_json(const json_t *findings)
 
 static void pause_until(uint64_t end_ms)
 {
-	int ms = pair_ms_until(end_ms);
+	int ms = ms_until(end_ms);
 	struct timespec left = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
 
 	nanosleep(&left, NULL);
@@ -104,7 +94,7 @@ static void pause_until(uint64_t end_ms)
 int live_run(struct node *nodes, size_t count, const struct live_options *o)
 {
 	struct live *live = live_new();
-	uint64_t begin = pair_now_ms(), next = begin, every_ms = (uint64_t)(o->every * 1000);
+	uint64_t begin = now_ms(), next = begin, every_ms = (uint64_t)(o->every * 1000);
 	json_t *last = NULL;
 	int status = 2;
 
@@ -112,15 +102,15 @@ int live_run(struct node *nodes, size_t count, const struct live_options *o)
 		json_t *hosts = look(nodes, count), *findings = live_judge(live, hosts);
 
 		status = findings_status(findings);
-		if (o->json)
+		if (output_is_json())
 			show_json(findings);
 		else
 			show(findings, &last);
 		json_decref(findings);
 		json_decref(hosts);
 		next += every_ms;
-		if (!pair_ms_until(next)) /* the look took longer: omit those that are overdue */
-			next = pair_now_ms() + every_ms;
+		if (!ms_until(next)) /* the look took longer: omit those that are overdue */
+			next = now_ms() + every_ms;
 		if (o->during > 0 && next > begin + (uint64_t)(o->during * 1000))
 			break;
 		pause_until(next);

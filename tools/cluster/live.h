@@ -3,7 +3,6 @@
 #ifndef CLUSTER_LIVE_H
 #define CLUSTER_LIVE_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "tools/hosts/node.h"
@@ -11,10 +10,9 @@
 struct live_options {
 	double every;  /* seconds between looks */
 	double during; /* seconds; 0 = until interrupted */
-	bool json;     /* print one JSON object per line for each look */
 };
 
-/* Runs until `during` has passed. Ends the workers. Returns the exit status of the last look. */
+/* Prints one JSON object per line for each look with --json. Runs until `during` has passed. Ends the workers. Returns the exit status of the last look. */
 int live_run(struct node *nodes, size_t count, const struct live_options *options);
 
 #endif

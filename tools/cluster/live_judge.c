@@ -14,10 +14,9 @@
 #define WAITS_MS      3000 /* shorter waits are ignored */
 #define STARVED_LOOKS 2    /* consecutive looks before starvation is reported */
 
-static const struct advice no_answer = {
-	"host-silent", "error", "The state of its ranks is unknown.",
-	"Check that the host is up, and that ssh to it works."
-};
+static const struct advice no_answer = { "host-silent", "error",
+					 "The state of its ranks is unknown.",
+					 "Check that the host is up, and that ssh to it works." };
 static const struct advice stopped = {
 	"rank-stopped", "error", "All ranks of a collective wait for the slowest.",
 	"Examine the process (`cat /proc/PID/stack`, `py-spy dump`), and continue or end it."
@@ -28,12 +27,12 @@ static const struct advice starved = {
 	"affinity)."
 };
 static const struct advice waited_for = {
-	"rank-waited-for", "warning", "Other ranks have waited for it for seconds. It waits for no rank.",
+	"rank-waited-for", "warning",
+	"Other ranks have waited for it for seconds. It waits for no rank.",
 	"Examine the process (`py-spy dump`, `cat /proc/PID/stack`)."
 };
 static const struct advice faults[FAULTS] = {
-	[PATH_DOWN] = { "path-down", "error",
-			"Packets are lost in at least one direction.",
+	[PATH_DOWN] = { "path-down", "error", "Packets are lost in at least one direction.",
 			"Check link, switch port and firewall between the two; run `anynet pair`." },
 	[PATH_LOSES] = { "path-loss", "warning", "Retransmissions reduce its rate.",
 			 "Check error counters of NIC and switch (`ethtool -S`), and cables." },
@@ -69,10 +68,8 @@ static bool is_blamed(const json_t *list, const char *host)
 	const json_t *finding, *name;
 	size_t i, k;
 
-	json_array_foreach(list, i, finding)
-	{
-		json_array_foreach(json_object_get(finding, "hosts"), k, name)
-		{
+	json_array_foreach (list, i, finding) {
+		json_array_foreach (json_object_get(finding, "hosts"), k, name) {
 			if (json_array_size(json_object_get(finding, "hosts")) == 1 &&
 			    !strcmp(json_string_value(name), host))
 				return true;
@@ -109,8 +106,7 @@ static bool is_reported(const json_t *list, const char *id, const char *a, const
 	const json_t *finding;
 	size_t i;
 
-	json_array_foreach(list, i, finding)
-	{
+	json_array_foreach (list, i, finding) {
 		const json_t *hosts = json_object_get(finding, "hosts");
 		const char *one = json_string_value(json_array_get(hosts, 0));
 		const char *two = json_string_value(json_array_get(hosts, 1));
@@ -207,21 +203,17 @@ static void add_waits(json_t *list, const json_t *hosts)
 	const json_t *host, *wait, *other, *its;
 	size_t i, k, j, l;
 
-	json_array_foreach(hosts, i, host)
-	{
-		json_array_foreach(json_object_get(json_object_get(host, "facts"), "waits"), k,
-				   wait)
-		{
+	json_array_foreach (hosts, i, host) {
+		json_array_foreach (json_object_get(json_object_get(host, "facts"), "waits"), k,
+				    wait) {
 			long long pid = member_int(wait, "for_pid", 1, INT32_MAX, 0);
 			const char *name = live_name(hosts, member_text(wait, "for_host"), pid);
 			bool waits = member_int(wait, "ms", 0, INT64_MAX, 0) < WAITS_MS;
 
-			json_array_foreach(hosts, j, other)
-			{
-				json_array_foreach(json_object_get(json_object_get(other, "facts"),
-								   "waits"),
-						   l, its)
-				{
+			json_array_foreach (hosts, j, other) {
+				json_array_foreach (json_object_get(json_object_get(other, "facts"),
+								    "waits"),
+						    l, its) {
 					waits |= member_int(its, "pid", 1, INT32_MAX, 0) == pid &&
 						 !strcmp(member_text(other, "name"), name);
 				}
@@ -241,8 +233,7 @@ json_t *live_judge(struct live *live, const json_t *hosts)
 	size_t i;
 
 	live_look(live, hosts);
-	json_array_foreach(hosts, i, host)
-	{
+	json_array_foreach (hosts, i, host) {
 		if (json_is_object(json_object_get(host, "facts")))
 			continue;
 		judge_add(list, &no_answer, "%s: no answer", member_text(host, "name"));

@@ -59,11 +59,9 @@ const char *live_name(const json_t *hosts, const char *host, long long pid)
 	const json_t *each, *process;
 	size_t i, k;
 
-	json_array_foreach(hosts, i, each)
-	{
-		json_array_foreach(json_object_get(json_object_get(each, "facts"), "processes"), k,
-				   process)
-		{
+	json_array_foreach (hosts, i, each) {
+		json_array_foreach (json_object_get(json_object_get(each, "facts"), "processes"), k,
+				    process) {
 			if (member_int(process, "pid", 1, INT32_MAX, 0) == pid &&
 			    !strcmp(member_text(process, "host"), host))
 				return member_text(each, "name");
@@ -148,9 +146,9 @@ static void take_host(struct live *live, const json_t *hosts, const json_t *host
 	const json_t *facts = json_object_get(host, "facts"), *item;
 	size_t i;
 
-	json_array_foreach(json_object_get(facts, "processes"), i, item)
+	json_array_foreach (json_object_get(facts, "processes"), i, item)
 		take_process(live, member_text(host, "name"), item);
-	json_array_foreach(json_object_get(facts, "paths"), i, item)
+	json_array_foreach (json_object_get(facts, "paths"), i, item)
 		take_path(live, hosts, member_text(host, "name"), item);
 }
 
@@ -240,7 +238,9 @@ static void weigh_down(struct end *e)
 	double *evidence = &e->evidence[PATH_DOWN];
 
 	if (e->broke || e->down || e->missing)
-		weigh(evidence, e->broke && !e->up ? BROKE : e->down || e->missing ? MISSING : LEFT);
+		weigh(evidence, e->broke && !e->up      ? BROKE
+				: e->down || e->missing ? MISSING
+							: LEFT);
 	else if (slow_has_data(e))
 		weigh(evidence, -MISSING);
 	else
@@ -385,7 +385,8 @@ void live_look(struct live *live, const json_t *hosts)
 	}
 	for (size_t k = 0; k < live->rank_count; k++)
 		live->ranks[k].seen = false;
-	json_array_foreach(hosts, i, host) take_host(live, hosts, host);
+	json_array_foreach (hosts, i, host)
+		take_host(live, hosts, host);
 	forget(live);
 	note_ends(live, slot);
 	note_ranks(live, slot);

@@ -53,7 +53,8 @@ static double number(const json_t *list, size_t i)
 
 static int read_link(const json_t *link, struct matrix *m)
 {
-	size_t a = matrix_host(m, member_text(link, "a")), b = matrix_host(m, member_text(link, "b"));
+	size_t a = matrix_host(m, member_text(link, "a")),
+	       b = matrix_host(m, member_text(link, "b"));
 	double us = member_real(link, "us"), least = member_real(link, "us_least");
 	const size_t ends[] = { a, b };
 
@@ -87,8 +88,7 @@ int matrix_read(const json_t *doc, struct matrix *m, const char **why)
 		matrix_free(m);
 		return -1;
 	}
-	json_array_foreach(json_object_get(doc, "links"), i, link)
-	{
+	json_array_foreach (json_object_get(doc, "links"), i, link) {
 		if (read_link(link, m)) {
 			*why = "a pair has unknown hosts, or is there twice";
 			matrix_free(m);

@@ -37,8 +37,7 @@ static void print_hosts(const json_t *hosts, FILE *out, const struct terminal *t
 	const json_t *host;
 	size_t i;
 
-	json_array_foreach(hosts, i, host)
-	{
+	json_array_foreach (hosts, i, host) {
 		const json_t *facts = json_object_get(host, "facts"), *dev;
 		const char *nccl = member_text(facts, "nccl");
 

@@ -112,7 +112,7 @@ static json_t *measure(void *arg)
 /* Returns the answer, or NULL if the conductor has left. */
 static json_t *do_pair(const struct cluster_worker *w, int control, const struct order *order)
 {
-	uint64_t end = pair_now_ms() + ORDER_PAIR_MS;
+	uint64_t end = now_ms() + ORDER_PAIR_MS;
 	struct measurement measurement = { w, order };
 	struct task task;
 	json_t *result;
@@ -120,7 +120,7 @@ static json_t *do_pair(const struct cluster_worker *w, int control, const struct
 
 	if (ret)
 		return json_pack("{s:s}", "error", strerror(-ret));
-	while ((left = pair_ms_until(end))) {
+	while ((left = ms_until(end))) {
 		struct pollfd pfds[] = { { .fd = task.out, .events = POLLIN },
 					 { .fd = control, .events = POLLIN } };
 
@@ -135,8 +135,7 @@ static json_t *do_pair(const struct cluster_worker *w, int control, const struct
 	}
 	result = task_end(&task);
 	return result ? json_pack("{s:o}", "result", result)
-		      : json_pack("{s:s}", "error",
-				  "the measuring process ended without a result");
+		      : json_pack("{s:s}", "error", "the measuring process ended without a result");
 }
 
 static json_t *do_stats(void)

@@ -4,6 +4,7 @@
 
 #include <argp.h>
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,40 +13,27 @@
 #include <nccl_net/util.h>
 #include <nccl_net/wire.h>
 
-#include "tools/shared/args.h"
 #include "tools/shared/document.h"
 #include "tools/shared/net/driver.h"
+#include "tools/shared/output_args.h"
 
 #define VALUE_BYTES   ANYNET_LIST_BYTES
 #define CONFIG_FAILED 2
 
-enum format {
-	FORMAT_TEXT,
-	FORMAT_MARKDOWN,
-	FORMAT_JSON
-};
-
 static const struct argp_option options[] = {
 	{ "markdown", 'm', NULL, 0, "print the table of the documentation, without values", 0 },
-	{ "json", 'j', NULL, 0, "print JSON", 0 },
 	{ 0 },
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-	enum format *format = state->input;
+	bool *markdown = state->input;
 
 	(void)arg;
-	switch (key) {
-	case 'm':
-		*format = FORMAT_MARKDOWN;
-		return 0;
-	case 'j':
-		*format = FORMAT_JSON;
-		return 0;
-	default:
+	if (key != 'm')
 		return ARGP_ERR_UNKNOWN;
-	}
+	*markdown = true;
+	return 0;
 }
 
 static const char *source_name(enum anynet_config_source source)
@@ -100,20 +88,20 @@ int cmd_config(int argc, char **argv)
 		.options = options,
 		.parser = parse,
 		.doc = "Prints the settings, their values here and their source.",
+		.children = json_args,
 	};
 	enum anynet_config_source *sources;
-	enum format format = FORMAT_TEXT;
 	struct anynet_config cfg;
+	bool markdown = false;
 
-	argp_err_exit_status = ARGS_WRONG;
-	argp_parse(&argp, argc, argv, 0, NULL, &format);
+	argp_parse(&argp, argc, argv, 0, NULL, &markdown);
 	sources = calloc(anynet_config_row_count, sizeof(*sources));
 	if (!sources)
 		return CONFIG_FAILED;
 	anynet_config_load(&cfg, sources);
-	if (format == FORMAT_MARKDOWN)
+	if (markdown)
 		anynet_config_print_markdown(stdout);
-	else if (format == FORMAT_JSON)
+	else if (output_is_json())
 		print_json(&cfg, sources);
 	else
 		print_text(&cfg, sources);
@@ -123,20 +111,13 @@ int cmd_config(int argc, char **argv)
 
 int cmd_version(int argc, char **argv)
 {
-	static const struct argp_option version_options[] = {
-		{ "json", 'j', NULL, 0, "print JSON", 0 },
-		{ 0 },
-	};
 	static const struct argp argp = {
-		.options = version_options,
-		.parser = parse,
 		.doc = "Prints the versions of the tool and of its protocols.",
+		.children = json_args,
 	};
-	enum format format = FORMAT_TEXT;
 
-	argp_err_exit_status = ARGS_WRONG;
-	argp_parse(&argp, argc, argv, 0, NULL, &format);
-	if (format != FORMAT_JSON) {
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
+	if (!output_is_json()) {
 		printf("anynet " ANYNET_VERSION ", wire protocol %d, net API v%d to v%d\n",
 		       ANYNET_WIRE_VERSION, DRIVER_ABI_FIRST, DRIVER_ABI_LAST);
 		return 0;

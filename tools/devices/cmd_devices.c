@@ -4,53 +4,26 @@
 
 #include <argp.h>
 #include <jansson.h>
-#include <netdb.h>
 #include <stdbool.h>
 #include <stdio.h>
 
 #include <nccl_net/device.h>
 
 #include "plugin/selector.h"
-#include "tools/shared/args.h"
+#include "tools/shared/address.h"
 #include "tools/shared/document.h"
+#include "tools/shared/output_args.h"
 
 #define NO_DEVICE 2 /* exit status: NCCL would get no device */
-
-static const struct argp_option options[] = {
-	{ "json", 'j', NULL, 0, "print JSON", 0 },
-	{ 0 },
-};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	bool *json = state->input;
-
-	(void)arg;
-	if (key != 'j')
-		return ARGP_ERR_UNKNOWN;
-	*json = true;
-	return 0;
-}
 
 static const char *transport_name(enum anynet_transport_kind transport)
 {
 	return transport == ANYNET_TRANSPORT_IB ? "IB" : "TCP";
 }
 
-static const char *address_text(const struct anynet_device *dev, char *text, size_t bytes)
-{
-	socklen_t len = dev->addr.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-							: sizeof(struct sockaddr_in);
-
-	if (getnameinfo((const struct sockaddr *)&dev->addr, len, text, (socklen_t)bytes, NULL, 0,
-			NI_NUMERICHOST))
-		return "-";
-	return text;
-}
-
 static void print_text(const struct anynet_probe *probe)
 {
-	char address[NI_MAXHOST];
+	char address[ADDRESS_TEXT];
 
 	printf("NCCL gets the net '%s' with %d device%s\n", anynet_selector_name(),
 	       probe->device_count, probe->device_count == 1 ? "" : "s");
@@ -59,7 +32,7 @@ static void print_text(const struct anynet_probe *probe)
 
 		printf("  %2d  %-16s %-3s %7d Mb/s  %-15s  %-20s %s\n", i, dev->name,
 		       transport_name(dev->transport), dev->speed_mbps, dev->ifname,
-		       address_text(dev, address, sizeof(address)),
+		       address_print(&dev->addr, address),
 		       dev->pci_path[0] ? dev->pci_path : "no PCI device");
 		if (*dev->gpu_memory)
 			printf("      GPU memory %s\n", dev->gpu_memory);
@@ -76,7 +49,7 @@ static void print_text(const struct anynet_probe *probe)
 static void print_json(const struct anynet_probe *probe)
 {
 	json_t *devices = json_array(), *candidates = json_array(), *all;
-	char address[NI_MAXHOST];
+	char address[ADDRESS_TEXT];
 
 	for (int i = 0; i < probe->device_count; i++) {
 		const struct anynet_device *dev = &probe->devices[i];
@@ -86,17 +59,17 @@ static void print_json(const struct anynet_probe *probe)
 			json_pack("{s:i, s:s, s:s, s:i, s:s, s:s, s:s, s:i, s:i, s:s}", "index", i,
 				  "name", dev->name, "transport", transport_name(dev->transport),
 				  "speed_mbps", dev->speed_mbps, "interface", dev->ifname,
-				  "address", address_text(dev, address, sizeof(address)),
-				  "pci_path", dev->pci_path, "max_recvs", dev->max_recvs,
-				  "ptr_support", dev->ptr_support, "gpu_memory", dev->gpu_memory));
+				  "address", address_print(&dev->addr, address), "pci_path",
+				  dev->pci_path, "max_recvs", dev->max_recvs, "ptr_support",
+				  dev->ptr_support, "gpu_memory", dev->gpu_memory));
 	}
 	for (int i = 0; i < probe->candidate_count; i++) {
 		const struct anynet_candidate *c = &probe->candidates[i];
 
 		json_array_append_new(candidates,
 				      json_pack("{s:s, s:s, s:b, s:s}", "transport",
-						transport_name(c->transport), "name", c->name, "usable",
-						c->usable, "reason", c->reason));
+						transport_name(c->transport), "name", c->name,
+						"usable", c->usable, "reason", c->reason));
 	}
 	all = json_pack("{s:s, s:o, s:o}", "name", anynet_selector_name(), "devices", devices,
 			"candidates", candidates);
@@ -106,23 +79,20 @@ static void print_json(const struct anynet_probe *probe)
 int cmd_devices(int argc, char **argv)
 {
 	static const struct argp argp = {
-		.options = options,
-		.parser = parse,
 		.doc = "Probes this host as the plugin does and prints the devices that NCCL gets. "
-		"\vThe environment has the same effect as for the plugin: NCCL_NET, "
-		"NCCL_IB_DISABLE, NCCL_SOCKET_IFNAME … Exit status: 0 there is a device, 2 there "
-		"is none, 3 invalid arguments.",
+		       "\vThe environment has the same effect as for the plugin: NCCL_NET, "
+		       "NCCL_IB_DISABLE, NCCL_SOCKET_IFNAME … Exit status: 0 there is a device, 2 there "
+		       "is none, 3 invalid arguments.",
+		.children = json_args,
 	};
 	static struct anynet_probe probe; /* too large for a stack */
 	struct anynet_config cfg;
-	bool json = false;
 
-	argp_err_exit_status = ARGS_WRONG;
-	argp_parse(&argp, argc, argv, 0, NULL, &json);
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	anynet_selector_name();
 	anynet_config_load(&cfg, NULL);
 	anynet_selector_run(&cfg, &probe);
-	if (json)
+	if (output_is_json())
 		print_json(&probe);
 	else
 		print_text(&probe);

@@ -17,13 +17,11 @@ enum {
 };
 
 struct options {
-	bool json;
 	const char *dir;
 	uint32_t pid;
 };
 
 static const struct argp_option arguments[] = {
-	{ "json", 'j', NULL, 0, "print JSON", 0 },
 	STATS_DIR_OPTION,
 	{ 0 },
 };
@@ -33,9 +31,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	struct options *o = state->input;
 
 	switch (key) {
-	case 'j':
-		o->json = true;
-		return 0;
 	case 'D':
 		o->dir = arg;
 		return 0;
@@ -52,7 +47,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static int show(const struct options *o, const struct page_list *pages)
+static int show(const struct page_list *pages)
 {
 	const struct terminal terminal = terminal_of(stdout);
 	struct view view;
@@ -62,7 +57,7 @@ static int show(const struct options *o, const struct page_list *pages)
 		fprintf(stderr, "anynet dump: out of memory\n");
 		return DUMP_FAILED;
 	}
-	if (o->json)
+	if (output_is_json())
 		print_view_json(&view, "dump", stdout);
 	else
 		print_dump(&view, &terminal, stdout);
@@ -77,16 +72,15 @@ int cmd_dump(int argc, char **argv)
 		.parser = parse,
 		.args_doc = "PID",
 		.doc = "Prints the statistics of a process and the last events of each connection. Also "
-		"of a process that was killed or has crashed, until the next process with "
-		"connections starts and removes the file.\vExit status: 0 printed, 2 no such "
-		"process, 3 nothing could be read.",
-		.children = color_args,
+		       "of a process that was killed or has crashed, until the next process with "
+		       "connections starts and removes the file.\vExit status: 0 printed, 2 no such "
+		       "process, 3 nothing could be read.",
+		.children = view_args,
 	};
 	struct options o = { .dir = stats_dir() };
 	struct page_list pages;
 	int ret, status;
 
-	argp_err_exit_status = DUMP_FAILED;
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
 	ret = page_read_all(&pages, o.dir,
 			    &(struct page_wish){ .pid = o.pid, .events = true, .ended = true });
@@ -101,7 +95,7 @@ int cmd_dump(int argc, char **argv)
 			o.pid, o.dir);
 		return DUMP_NONE;
 	}
-	status = show(&o, &pages);
+	status = show(&pages);
 	page_free_all(&pages);
 	return status;
 }

@@ -38,24 +38,14 @@ static const char *plugin_dir(void)
 	return access(alias, R_OK) ? "" : dir;
 }
 
-static error_t take_nothing(int key, char *arg, struct argp_state *state)
-{
-	(void)key;
-	(void)arg;
-	(void)state;
-	return ARGP_ERR_UNKNOWN;
-}
-
 int cmd_env(int argc, char **argv)
 {
 	static const struct argp argp = {
-		.parser = take_nothing,
 		.doc = "Prints the commands that make NCCL load this plugin: eval \"$(anynet env)\"",
 	};
 	const char *dir = plugin_dir();
 	char *quoted = shell_quoted(dir);
 
-	argp_err_exit_status = ARGS_WRONG;
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	if (*dir && quoted)
 		printf("export " PATH_VARIABLE "=%s${" PATH_VARIABLE ":+:$" PATH_VARIABLE "}\n",
@@ -102,7 +92,6 @@ int cmd_run(int argc, char **argv)
 	};
 	int first = argc;
 
-	argp_err_exit_status = ARGS_WRONG;
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &first);
 	if (!set_variables())
 		execvp(argv[first], argv + first);

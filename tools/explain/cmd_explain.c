@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "print.h"
 #include "scan.h"
 #include "tools/shared/memory.h"
+#include "tools/shared/now.h"
 #include "tools/shared/output_args.h"
 #include "tools/shared/terminal.h"
 
@@ -24,7 +24,6 @@
 #define TELL_MS     250       /* milliseconds between progress lines; the first comes after 1 s */
 
 struct options {
-	bool json;
 	bool list;
 	const char **rules;
 	int rule_files;
@@ -33,7 +32,6 @@ struct options {
 };
 
 static const struct argp_option arguments[] = {
-	{ "json", 'j', NULL, 0, "print JSON", 0 },
 	{ "rules", 'r', "FILE", 0,
 	  "Additional rules, which precede the built-in ones; may be repeated", 0 },
 	{ "list", 'l', NULL, 0, "Print all rules; read no log", 0 },
@@ -45,9 +43,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	struct options *o = state->input;
 
 	switch (key) {
-	case 'j':
-		o->json = true;
-		return 0;
 	case 'l':
 		o->list = true;
 		return 0;
@@ -120,14 +115,6 @@ struct progress {
 	uint64_t begin_ms, next_ms; /* start; time of the next progress line */
 	bool wanted, told;          /* stderr is a terminal; a progress line has been printed */
 };
-
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 static void tell(void *context, unsigned long long bytes)
 {
@@ -219,7 +206,7 @@ static int explain(const struct options *o)
 	if (progress.told)
 		fprintf(stderr, "\r\033[K");
 	report_conclude(report);
-	if (o->json)
+	if (output_is_json())
 		print_json(report, stdout);
 	else
 		print_text(report, stdout, terminal_width(&terminal, WIDTH), terminal.colour);
@@ -241,7 +228,6 @@ int cmd_explain(int argc, char **argv)
 	};
 	struct options options = { 0 };
 
-	argp_err_exit_status = EXPLAIN_FAILED;
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
 	return explain(&options);
 }

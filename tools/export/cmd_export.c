@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -14,10 +15,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tools/shared/args.h"
 #include "http_server.h"
 #include "metrics.h"
 #include "tools/shared/address.h"
+#include "tools/shared/args.h"
 #include "tools/shared/stats/stats_dir.h"
 
 #define BACKLOG   64
@@ -25,8 +26,7 @@
 
 enum {
 	EXPORT_FINE,
-	EXPORT_FAILED = 2,
-	EXPORT_USAGE = 3
+	EXPORT_FAILED = 2
 };
 
 struct options {
@@ -42,7 +42,8 @@ static const struct argp_option arguments[] = {
 	  0 },
 	{ "textfile", 't', "FILE", 0,
 	  "Write to this file, for node_exporter's textfile collector; the file is replaced as a "
-	  "whole", 0 },
+	  "whole",
+	  0 },
 	{ "every", 'e', "SECONDS", 0, "repeat at this interval, with --textfile", 0 },
 	STATS_DIR_OPTION,
 	{ 0 },
@@ -63,7 +64,8 @@ static void parse_listen(struct argp_state *state, struct options *o, const char
 
 	args_host(state, text, host, 0, &port);
 	if (port < 0 || !address_parse(host, port, &o->addr))
-		argp_error(state, "'%s': expected an address such as 127.0.0.1:9417 or [::1]:9417", text);
+		argp_error(state, "'%s': expected an address such as 127.0.0.1:9417 or [::1]:9417",
+			   text);
 	o->listen = text;
 }
 
@@ -86,8 +88,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_END:
 		if ((o->listen && o->textfile) || (o->every && !o->textfile))
-			argp_error(state,
-				   "give --listen, or --textfile with --every, or neither");
+			argp_error(state, "give --listen, or --textfile with --every, or neither");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -184,26 +185,16 @@ static int run_textfile(const struct options *o, const sigset_t *mask)
 
 /* --- to clients --- */
 
-static int open_listener(const struct options *o)
+static int open_listener(struct options *o)
 {
-	int fd = socket(o->addr.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1;
-	struct sockaddr_storage addr = o->addr;
-	socklen_t bytes = sizeof(addr);
+	int fd = address_listen(&o->addr, BACKLOG);
+	bool six = o->addr.ss_family == AF_INET6;
 	char text[ADDRESS_TEXT];
 
 	if (fd < 0)
-		return -errno;
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (bind(fd, (const struct sockaddr *)&addr, address_bytes(&addr)) || listen(fd, BACKLOG) ||
-	    getsockname(fd, (struct sockaddr *)&addr, &bytes)) {
-		int err = -errno;
-
-		close(fd);
-		return err;
-	}
-	printf("http://%s%s%s:%d/metrics\n", addr.ss_family == AF_INET6 ? "[" : "",
-	       address_print(&addr, text), addr.ss_family == AF_INET6 ? "]" : "",
-	       address_port(&addr));
+		return fd;
+	printf("http://%s%s%s:%d/metrics\n", six ? "[" : "", address_print(&o->addr, text),
+	       six ? "]" : "", address_port(&o->addr));
 	fflush(stdout);
 	return fd;
 }
@@ -252,16 +243,15 @@ int cmd_export(int argc, char **argv)
 		.options = arguments,
 		.parser = parse,
 		.doc = "Exports the connections of the jobs on this host in Prometheus' text format: of "
-		"your own processes; for root, of all. Serves them at an address, writes them to "
-		"a file, or, without either, prints them once.\vExit status: 0 ok or ended by a "
-		"signal, 2 something could not be read, written or listened on, 3 invalid "
-		"command line.",
+		       "your own processes; for root, of all. Serves them at an address, writes them to "
+		       "a file, or, without either, prints them once.\vExit status: 0 ok or ended by a "
+		       "signal, 2 something could not be read, written or listened on, 3 invalid "
+		       "command line.",
 	};
 	struct options o = { .dir = stats_dir() };
 	sigset_t mask;
 	int ret;
 
-	argp_err_exit_status = EXPORT_USAGE;
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
 	if (o.textfile || o.listen)
 		catch_signals(&mask);

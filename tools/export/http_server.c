@@ -10,16 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "http_request.h"
+#include "tools/shared/now.h"
 
-#define BODIES     8    /* maximum number of versions of the page in memory */
-#define ACCEPT_PAUSE_MS 100  /* pause after a failed accept */
-#define DRAIN_MS   1000 /* limit for the client to close; closing with unread data sends a reset */
-#define HEAD_BYTES 320
-#define WRITE_MOST (1 << 18) /* bytes sent in one turn, for fairness */
+#define BODIES          8   /* maximum number of versions of the page in memory */
+#define ACCEPT_PAUSE_MS 100 /* pause after a failed accept */
+#define DRAIN_MS        1000 /* limit for the client to close; closing with unread data sends a reset */
+#define HEAD_BYTES      320
+#define WRITE_MOST      (1 << 18) /* bytes sent in one turn, for fairness */
 
 /* One version of the page, shared by the clients that receive it. */
 struct body {
@@ -49,19 +49,11 @@ struct client {
 struct loop {
 	const struct http_server *server;
 	struct client clients[HTTP_CLIENTS];
-	struct body *body; /* the newest version; NULL = none yet */
-	unsigned bodies;   /* versions in memory */
+	struct body *body;       /* the newest version; NULL = none yet */
+	unsigned bodies;         /* versions in memory */
 	uint64_t accept_from_ms; /* do not accept before this time */
-	uint64_t accepted; /* clients so far */
+	uint64_t accepted;       /* clients so far */
 };
-
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
 
 /* --- the page --- */
 

@@ -5,9 +5,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <nccl_net/util.h>
+
+#include "tools/shared/now.h"
 
 /* The subject of a sample: a process, one of its comms, or one of its streams. */
 struct row {
@@ -320,14 +321,6 @@ static double age_of(const struct row *row, uint64_t since_ms)
 	return (double)page_age(row->page, since_ms) / 1000;
 }
 
-static double wall_clock(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
-
 static void put_value(FILE *out, const struct metric *metric, const struct row *row)
 {
 	uint64_t value = field_of(metric, row);
@@ -337,7 +330,7 @@ static void put_value(FILE *out, const struct metric *metric, const struct row *
 		fprintf(out, "%.3f\n", age_of(row, value));
 		break;
 	case UNIT_BIRTH:
-		fprintf(out, "%.0f\n", wall_clock() - age_of(row, value));
+		fprintf(out, "%.0f\n", (double)now_wall_ns() / 1e9 - age_of(row, value));
 		break;
 	case UNIT_MICRO:
 		fprintf(out, "%.6f\n", (double)value / 1e6);

@@ -88,7 +88,7 @@ static void welcome(struct node *node, int ms)
 
 void nodes_login(struct node *nodes, size_t count, const struct remote *remote, int wait_ms)
 {
-	uint64_t end = pair_now_ms() + (uint64_t)wait_ms;
+	uint64_t end = now_ms() + (uint64_t)wait_ms;
 
 	for (size_t i = 0; i < count; i++) {
 		const char *at = strrchr(nodes[i].name, '@');
@@ -99,6 +99,6 @@ void nodes_login(struct node *nodes, size_t count, const struct remote *remote, 
 	}
 	for (size_t i = 0; i < count; i++) {
 		if (nodes[i].fd >= 0)
-			welcome(&nodes[i], pair_ms_until(end));
+			welcome(&nodes[i], ms_until(end));
 	}
 }

@@ -90,7 +90,7 @@ void node_send(struct node *node, json_t *message)
 json_t *node_recv(struct node *node, uint64_t end)
 {
 	json_t *message = NULL;
-	int ret = node->fd < 0 ? 0 : pair_recv(node->fd, &message, pair_ms_until(end));
+	int ret = node->fd < 0 ? 0 : pair_recv(node->fd, &message, ms_until(end));
 
 	if (ret)
 		worker_failed(node, ret);
@@ -101,11 +101,11 @@ json_t *node_recv(struct node *node, uint64_t end)
 static void await_end(pid_t pid)
 {
 	const struct timespec pause = { .tv_nsec = 5000000 };
-	uint64_t end = pair_now_ms() + END_MS;
+	uint64_t end = now_ms() + END_MS;
 
 	kill(pid, SIGTERM);
 	while (waitpid(pid, NULL, WNOHANG) == 0) {
-		if (pair_now_ms() >= end) {
+		if (now_ms() >= end) {
 			kill(pid, SIGKILL);
 			waitpid(pid, NULL, 0);
 			return;

@@ -31,7 +31,7 @@ void node_fail(struct node *node, const char *fmt, ...) __attribute__((format(pr
 
 /* Sends the message, and releases it. Or does nothing, if there is no worker. */
 void node_send(struct node *node, json_t *message);
-/* Returns the next message, or NULL if there is none until `end` (pair_now_ms), or no worker. A worker that does not
+/* Returns the next message, or NULL if there is none until `end` (now_ms), or no worker. A worker that does not
  * answer has failed, as one has that has ended. */
 json_t *node_recv(struct node *node, uint64_t end);
 

@@ -92,7 +92,7 @@ int rendezvous_open(const struct rendezvous *rendezvous, char *why)
 struct pending {
 	int fd;       /* -1 = free slot */
 	bool greeted; /* the greeting is done */
-	uint64_t end; /* deadline, pair_now_ms */
+	uint64_t end; /* deadline, now_ms */
 };
 
 struct joining {
@@ -139,7 +139,7 @@ static void accept_pending(struct joining *p, int listener)
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	watch_peer(fd);
 	set_low_water(fd, PAIR_GREETING);
-	*place = (struct pending){ .fd = fd, .end = pair_now_ms() + JOIN_MS };
+	*place = (struct pending){ .fd = fd, .end = now_ms() + JOIN_MS };
 }
 
 static void join(struct joining *p, struct pending *d, const json_t *message)
@@ -206,7 +206,7 @@ static void read_pending(struct joining *p, struct pending *d, bool gone)
 static void poll_pending(struct joining *p, int listener, uint64_t end)
 {
 	struct pollfd pfds[PENDING_MAX + 1];
-	uint64_t now = pair_now_ms();
+	uint64_t now = now_ms();
 
 	for (size_t i = 0; i < PENDING_MAX; i++) {
 		struct pending *d = &p->pending[i];
@@ -218,7 +218,7 @@ static void poll_pending(struct joining *p, int listener, uint64_t end)
 		pfds[i] = (struct pollfd){ .fd = d->fd, .events = POLLIN | POLLRDHUP };
 	}
 	pfds[PENDING_MAX] = (struct pollfd){ .fd = listener, .events = POLLIN };
-	if (poll(pfds, PENDING_MAX + 1, pair_ms_until(end)) <= 0)
+	if (poll(pfds, PENDING_MAX + 1, ms_until(end)) <= 0)
 		return;
 	for (size_t i = 0; i < PENDING_MAX; i++) {
 		if (pfds[i].revents)
@@ -303,14 +303,14 @@ static void name_missing(struct node *nodes, size_t joined, const struct rendezv
 void rendezvous_wait(int listener, const struct rendezvous *rendezvous,
 		     const struct worker_options *own, struct node *nodes)
 {
-	uint64_t end = pair_now_ms() + (uint64_t)rendezvous->wait_ms;
+	uint64_t end = now_ms() + (uint64_t)rendezvous->wait_ms;
 	struct joining p = { .nodes = nodes, .count = rendezvous->nodes };
 	pid_t pid;
 
 	for (size_t i = 0; i < PENDING_MAX; i++)
 		p.pending[i].fd = -1;
 	pid = start_own_worker(&p, listener, own);
-	while (p.joined < p.count && pair_now_ms() < end)
+	while (p.joined < p.count && now_ms() < end)
 		poll_pending(&p, listener, end);
 	for (size_t i = 0; i < PENDING_MAX; i++) {
 		if (p.pending[i].fd >= 0)
@@ -330,12 +330,12 @@ void rendezvous_wait(int listener, const struct rendezvous *rendezvous,
 int rendezvous_join(const struct rendezvous *rendezvous, const struct worker_options *own)
 {
 	const struct timespec pause = { .tv_nsec = RETRY_MS * 1000000L };
-	uint64_t end = pair_now_ms() + (uint64_t)rendezvous->wait_ms;
+	uint64_t end = now_ms() + (uint64_t)rendezvous->wait_ms;
 	char why[CONTROL_TEXT];
 	int fd, status;
 
 	while ((fd = control_open(rendezvous->host, rendezvous->port, why)) < 0) {
-		if (pair_now_ms() >= end) {
+		if (now_ms() >= end) {
 			fprintf(stderr, "%s: %s\n", own->who, why);
 			return 2;
 		}

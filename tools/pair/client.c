@@ -58,10 +58,10 @@ static int compare_clocks(struct client *c)
 		struct clock_sample *s = &samples[i];
 		json_t *reply;
 
-		s->asked = clock_now_ns();
+		s->asked = (int64_t)now_wall_ns();
 		reply = client_ask(c, "comparing clocks", json_pack("{s:s}", "op", "clock"),
 				   CLIENT_REPLY_MS);
-		s->answered = clock_now_ns();
+		s->answered = (int64_t)now_wall_ns();
 		if (!reply)
 			return -1;
 		s->seen = member_int(reply, "seen", 0, INT64_MAX, -1);
@@ -83,8 +83,7 @@ static bool has_device(const json_t *facts, const char *transport)
 	const json_t *dev;
 	size_t i;
 
-	json_array_foreach(json_object_get(facts, "devices"), i, dev)
-	{
+	json_array_foreach (json_object_get(facts, "devices"), i, dev) {
 		if (!strcmp(member_text(dev, "transport"), transport))
 			return true;
 	}
@@ -107,8 +106,7 @@ static bool can_reach(const struct client *c, const char *to)
 	const json_t *p;
 	size_t i;
 
-	json_array_foreach(json_object_get(c->result, "ports"), i, p)
-	{
+	json_array_foreach (json_object_get(c->result, "ports"), i, p) {
 		if (!strcmp(member_text(p, "to"), to) && !strcmp(member_text(p, "state"), "ok"))
 			return true;
 	}
@@ -208,8 +206,7 @@ static void tell_limits(json_t *runs)
 	json_t *run;
 	size_t i;
 
-	json_array_foreach(runs, i, run)
-	{
+	json_array_foreach (runs, i, run) {
 		if (member_int(run, "segments", 1, INT64_MAX, 0))
 			json_object_set_new(run, "limited_by", json_string(verdict_limit(run)));
 	}
@@ -221,7 +218,7 @@ static void tell_all_limits(json_t *result)
 	size_t i;
 
 	tell_limits(json_object_get(result, "tcp"));
-	json_array_foreach(json_object_get(result, "plugin"), i, run)
+	json_array_foreach (json_object_get(result, "plugin"), i, run)
 		tell_limits(json_object_get(run, "runs"));
 }
 

@@ -14,9 +14,9 @@
 #include "tools/shared/judge/verdict.h"
 #include "tools/shared/member.h"
 
-#define PORTS_MAX     16 /* maximum tested of the other end's offer */
-#define HEADERS_4     40 /* IPv4 and TCP headers without options */
-#define HEADERS_6     60
+#define PORTS_MAX 16 /* maximum tested of the other end's offer */
+#define HEADERS_4 40 /* IPv4 and TCP headers without options */
+#define HEADERS_6 60
 #define DIAL_REPLY_MS \
 	(5 * DIAL_WAIT_MS + DIAL_MS_MAX + 2000) /* longer than dial_run with one stream */
 
@@ -163,9 +163,9 @@ static int try_ports(struct client *c, const json_t *offer, bool to_server)
 	json_t *first = NULL;
 	size_t i;
 
-	client_tell(c, to_server ? "data ports of the server" : "data ports of this host, from the server");
-	json_array_foreach(list, i, port)
-	{
+	client_tell(c, to_server ? "data ports of the server"
+				 : "data ports of this host, from the server");
+	json_array_foreach (list, i, port) {
 		const struct route r = { to_server, port, member_text(offer, "token") };
 
 		if (i == PORTS_MAX)
@@ -191,16 +191,16 @@ int client_measure_ports(struct client *c)
 	struct responder *responder;
 	int ret;
 
-	offer = client_ask(c, "opening data ports on the server", json_pack("{s:s}", "op", "listen"),
-			   CLIENT_REPLY_MS);
+	offer = client_ask(c, "opening data ports on the server",
+			   json_pack("{s:s}", "op", "listen"), CLIENT_REPLY_MS);
 	if (!offer)
 		return -1;
 	ret = try_ports(c, offer, true);
 	json_decref(offer);
 	if (ret)
 		return -1;
-	closed = client_ask(c, "closing data ports on the server", json_pack("{s:s}", "op", "unlisten"),
-			    CLIENT_REPLY_MS);
+	closed = client_ask(c, "closing data ports on the server",
+			    json_pack("{s:s}", "op", "unlisten"), CLIENT_REPLY_MS);
 	json_decref(closed);
 	if (!closed)
 		return -1;

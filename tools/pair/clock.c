@@ -2,18 +2,8 @@
 /* Clock offset from the best of several round trips; see clock.h. */
 #include "clock.h"
 
-#include <time.h>
-
 /* Limits clocks to 1970 … 2106, so that sums and differences fit into 64 bits. */
 #define NS_MAX ((int64_t)UINT32_MAX * 1000000000)
-
-int64_t clock_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static bool is_time(int64_t ns)
 {

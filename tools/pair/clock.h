@@ -24,6 +24,4 @@ struct clock_offset {
  */
 bool clock_estimate(const struct clock_sample *samples, size_t count, struct clock_offset *out);
 
-int64_t clock_now_ns(void);
-
 #endif

@@ -30,18 +30,18 @@ enum {
 
 struct pair_arguments {
 	struct client_options options;
-	bool json;
 	char host[ARGS_HOST];
 };
 
 static const struct argp_option pair_options[] = {
-	{ "json", 'j', NULL, 0, "print JSON", 0 },
 	{ "seconds", KEY_SECONDS, "S", 0,
 	  "duration limit of each bandwidth run, up to 10; 0 = no bandwidth (1)", 0 },
-	{ "bytes", KEY_BYTES, "MB", 0, "data limit of each bandwidth run in MB, up to 65536 "
-				       "(1024)",
+	{ "bytes", KEY_BYTES, "MB", 0,
+	  "data limit of each bandwidth run in MB, up to 65536 "
+	  "(1024)",
 	  0 },
-	{ "streams", KEY_STREAMS, "N", 0, "simultaneous connections of the plugin, 1 to 16 (4)", 0 },
+	{ "streams", KEY_STREAMS, "N", 0, "simultaneous connections of the plugin, 1 to 16 (4)",
+	  0 },
 	{ "dev", KEY_DEV, "N", 0, "device of the net, on both hosts (0)", 0 },
 	{ "net", KEY_NET, "FILE", 0, "plugin to measure with (the one beside this tool)", 0 },
 	{ 0 },
@@ -52,9 +52,6 @@ static error_t parse_pair(int key, char *arg, struct argp_state *state)
 	struct pair_arguments *a = state->input;
 
 	switch (key) {
-	case 'j':
-		a->json = true;
-		return 0;
 	case KEY_NET:
 		a->options.plugin = arg;
 		return 0;
@@ -79,8 +76,8 @@ int cmd_pair(int argc, char **argv)
 		.parser = parse_pair,
 		.args_doc = "HOST[:PORT]",
 		.doc = "Tests the path between this host and one that runs `anynet serve`, in both "
-		"directions: versions, settings, clocks, MTU, data ports, latency and "
-		"bandwidth.\vExit status: 0 ok, 1 warnings, 2 errors, 3 invalid arguments.",
+		       "directions: versions, settings, clocks, MTU, data ports, latency and "
+		       "bandwidth.\vExit status: 0 ok, 1 warnings, 2 errors, 3 invalid arguments.",
 		.children = output_args,
 	};
 	struct pair_arguments a = {
@@ -94,14 +91,13 @@ int cmd_pair(int argc, char **argv)
 	json_t *result;
 	int status;
 
-	argp_err_exit_status = ARGS_WRONG;
 	argp_parse(&argp, argc, argv, 0, NULL, &a);
 	if (!a.options.plugin)
 		a.options.plugin = self_plugin();
 	a.options.announce = !output_is_quiet();
 	a.options.progress = !output_is_quiet() && isatty(STDERR_FILENO);
 	result = client_run(&a.options);
-	if (a.json) {
+	if (output_is_json()) {
 		document_print("pair", json_incref(result), stdout);
 	} else {
 		terminal = terminal_of(stdout);
@@ -157,14 +153,13 @@ int cmd_serve(int argc, char **argv)
 		.options = serve_options,
 		.parser = parse_serve,
 		.doc = "Serves `anynet pair` from other hosts, one after another, until it is "
-		"interrupted.\vAny host may connect, or those in ANYNET_ALLOW. A client gets "
-		"this host's NCCL_* and ANYNET_* variables, and can make it connect to addresses "
-		"and measure for some seconds: stop it when it is no longer needed. Exit status: "
-		"2 if it cannot listen, 3 for invalid arguments.",
+		       "interrupted.\vAny host may connect, or those in ANYNET_ALLOW. A client gets "
+		       "this host's NCCL_* and ANYNET_* variables, and can make it connect to addresses "
+		       "and measure for some seconds: stop it when it is no longer needed. Exit status: "
+		       "2 if it cannot listen, 3 for invalid arguments.",
 	};
 	struct server_options options = { .port = PAIR_PORT };
 
-	argp_err_exit_status = ARGS_WRONG;
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
 	if (!options.plugin)
 		options.plugin = self_plugin();

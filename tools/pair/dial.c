@@ -10,12 +10,11 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "account.h"
-#include "tools/shared/address.h"
 #include "proof.h"
+#include "tools/shared/address.h"
 #include "wire.h"
 
 #define BLOCK (256 * 1024)
@@ -38,14 +37,6 @@ struct run {
 	const char *state;
 	uint64_t connect_us, begin_us, end_us, bytes;
 };
-
-static uint64_t now_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
 
 static const char *state_of(int error)
 {
@@ -113,13 +104,13 @@ static int meet(struct run *run, struct stream *s)
 
 static int finish_connect(struct run *run, struct stream *s)
 {
-	uint64_t end = pair_now_ms() + DIAL_WAIT_MS;
+	uint64_t end = now_ms() + DIAL_WAIT_MS;
 	socklen_t len = sizeof(run->error);
 	int error = 0;
 
 	for (;;) {
 		struct pollfd pfd = { .fd = s->fd, .events = POLLOUT };
-		int left = pair_ms_until(end);
+		int left = ms_until(end);
 
 		if (!left)
 			return fail(run, "no answer", ETIMEDOUT);
@@ -210,12 +201,12 @@ static int transfer(struct run *run)
 	uint64_t stop, end, now;
 
 	run->begin_us = now_us();
-	stop = pair_now_ms() + (uint64_t)run->dial->ms;
+	stop = now_ms() + (uint64_t)run->dial->ms;
 	end = stop + DIAL_WAIT_MS;
 	while (open) {
 		struct pollfd pfds[DIAL_STREAMS_MAX];
 
-		now = pair_now_ms();
+		now = now_ms();
 		if (now >= end)
 			return fail(run, "stalled", ETIMEDOUT);
 		for (size_t i = 0; i < count; i++) {
@@ -225,7 +216,7 @@ static int transfer(struct run *run)
 						   .events = s->sent ? POLLIN : POLLIN | POLLOUT };
 		}
 		poll(pfds, count, (int)((now < stop ? stop : end) - now));
-		now = pair_now_ms();
+		now = now_ms();
 		open = 0;
 		for (size_t i = 0; i < count; i++) {
 			if (step(run, &run->streams[i], pfds[i].revents, now < stop))

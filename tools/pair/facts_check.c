@@ -18,13 +18,11 @@ static bool is_short(const json_t *value, int depth)
 		return json_string_length(value) <= FACTS_TEXT_MAX;
 	if (depth == DEPTH_MAX)
 		return !json_is_array(value) && !json_is_object(value);
-	json_array_foreach(value, i, part)
-	{
+	json_array_foreach (value, i, part) {
 		if (!is_short(part, depth + 1))
 			return false;
 	}
-	json_object_foreach((json_t *)(uintptr_t)value, name, part)
-	{
+	json_object_foreach ((json_t *)(uintptr_t)value, name, part) {
 		if (strlen(name) > FACTS_TEXT_MAX || !is_short(part, depth + 1))
 			return false;
 	}

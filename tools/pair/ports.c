@@ -116,8 +116,7 @@ bool ports_may_dial(int fd, const json_t *facts, const struct sockaddr_storage *
 	address_print(&plain, wanted);
 	if (!strcmp(wanted, address_print(&peer, its)))
 		return true;
-	json_array_foreach(json_object_get(facts, "devices"), i, device)
-	{
+	json_array_foreach (json_object_get(facts, "devices"), i, device) {
 		if (i < ANYNET_DEVICES_MAX && !strcmp(wanted, member_text(device, "address")))
 			return true;
 	}

@@ -77,7 +77,7 @@ static void print_host(FILE *out, const struct terminal *t, const char *head, co
 	if (*member_text(facts, "gpus"))
 		print_row(out, t, INDENT, "       %.200s, driver %.32s", member_text(facts, "gpus"),
 			  member_text(facts, "driver"));
-	json_array_foreach(json_object_get(facts, "devices"), i, dev)
+	json_array_foreach (json_object_get(facts, "devices"), i, dev)
 		print_row(out, t, INDENT, "       device %zu  %.64s  %.3s  %lld Mb/s  %.16s %.64s",
 			  i, member_text(dev, "name"), member_text(dev, "transport"),
 			  member_int(dev, "speed_mbps", 0, INT32_MAX, 0),
@@ -97,8 +97,7 @@ static void print_way(FILE *out, const struct terminal *t, const json_t *result)
 		  member_text(here, "local"), member_text(here, "interface"),
 		  member_int(here, "mtu", 0, INT32_MAX, 0), member_text(there, "local"),
 		  member_text(there, "interface"), member_int(there, "mtu", 0, INT32_MAX, 0));
-	json_array_foreach(json_object_get(result, "ports"), i, tcp)
-	{
+	json_array_foreach (json_object_get(result, "ports"), i, tcp) {
 		if (strcmp(member_text(tcp, "state"), "ok") ||
 		    strcmp(member_text(tcp, "to"), "server"))
 			continue;
@@ -124,7 +123,7 @@ static void print_ports(FILE *out, const struct terminal *t, const json_t *resul
 	const json_t *p;
 	size_t i;
 
-	json_array_foreach(json_object_get(result, "ports"), i, p)
+	json_array_foreach (json_object_get(result, "ports"), i, p)
 		print_row(out, t, INDENT, "port   %s  %.64s:%lld%s%.64s  %.20s", arrow(p),
 			  member_text(p, "address"), member_int(p, "port", 0, 65535, 0),
 			  *member_text(p, "device") ? " of " : "", member_text(p, "device"),
@@ -155,8 +154,7 @@ static void print_streams(FILE *out, const struct terminal *t, const json_t *res
 	const json_t *s;
 	size_t i;
 
-	json_array_foreach(json_object_get(result, "tcp"), i, s)
-	{
+	json_array_foreach (json_object_get(result, "tcp"), i, s) {
 		long long streams = member_int(s, "streams", 1, 64, 1);
 
 		if (!strcmp(member_text(s, "state"), "ok"))
@@ -181,8 +179,7 @@ static void print_plugin(FILE *out, const struct terminal *t, const json_t *p)
 			member_real(latency, "median"), member_real(latency, "p90"),
 			member_real(latency, "p99"), member_real(latency, "p999"),
 			member_real(latency, "max"), member_int(latency, "count", 0, INT32_MAX, 0));
-	json_array_foreach(json_object_get(p, "runs"), i, run)
-	{
+	json_array_foreach (json_object_get(p, "runs"), i, run) {
 		long long channels = member_int(run, "channels", 1, 64, 1);
 
 		print_row(out, t, INDENT, "plugin %.3s   %s  %2lld connection%s  %7.3f GB/s%s",
@@ -212,8 +209,7 @@ void print_findings(FILE *out, const json_t *findings, const struct terminal *t)
 	const json_t *finding;
 	size_t i;
 
-	json_array_foreach(findings, i, finding)
-	{
+	json_array_foreach (findings, i, finding) {
 		if (!output_is_quiet() || strcmp(member_text(finding, "level"), "note") != 0)
 			print_finding(out, finding, t);
 	}
@@ -240,7 +236,8 @@ void print_result(const json_t *result, FILE *out, const struct terminal *t)
 	}
 	print_ports(out, t, result);
 	print_streams(out, t, result);
-	json_array_foreach(json_object_get(result, "plugin"), i, item) print_plugin(out, t, item);
+	json_array_foreach (json_object_get(result, "plugin"), i, item)
+		print_plugin(out, t, item);
 	print_findings(out, findings, t);
 	print_row(out, t, FINDING_INDENT, "%s",
 		  !verdict_is_unmeasured(findings) ? verdicts[findings_status(findings)]

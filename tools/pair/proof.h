@@ -9,7 +9,6 @@
 
 #define PROOF_NONCE 16
 #define PROOF_BYTES 8
-#define PROOF_TOKEN 16
 
 /* Computes SipHash-2-4 of the nonce with the token as key. */
 void proof_make(const unsigned char *token, const unsigned char *nonce, unsigned char *proof);

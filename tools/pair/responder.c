@@ -15,17 +15,16 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "tools/shared/address.h"
 #include "proof.h"
+#include "tools/shared/address.h"
 #include "wire.h"
 
 #define BLOCK (256 * 1024)
 
 struct connection {
-	int fd; /* -1 = free */
-	unsigned char
-		opening[PROOF_NONCE + DIAL_TOKEN_BYTES]; /* nonce and token from the peer */
-	size_t greeted;                                  /* bytes of `opening` received */
+	int fd;                                                /* -1 = free */
+	unsigned char opening[PROOF_NONCE + DIAL_TOKEN_BYTES]; /* nonce and token from the peer */
+	size_t greeted;                                        /* bytes of `opening` received */
 	uint64_t count;
 	uint64_t came; /* sequence number */
 };
@@ -36,7 +35,7 @@ struct responder {
 	int listener_count;
 	struct connection connections[RESPONDER_STREAMS];
 	uint64_t accepted; /* connections so far */
-	int stop; /* eventfd */
+	int stop;          /* eventfd */
 	pthread_t thread;
 	bool started;
 	char block[BLOCK];
@@ -66,22 +65,14 @@ const unsigned char *responder_token(const struct responder *r)
 int responder_listen(struct responder *r, const struct sockaddr_storage *addr, int port)
 {
 	struct sockaddr_storage at = *addr;
-	socklen_t len = sizeof(at);
-	int fd, one = 1, error;
+	int fd;
 
 	if (r->listener_count == RESPONDER_LISTENERS)
 		return -ENOSPC;
 	address_set_port(&at, port);
-	fd = socket(at.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	fd = address_listen(&at, RESPONDER_STREAMS);
 	if (fd < 0)
-		return -errno;
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (bind(fd, (const struct sockaddr *)&at, address_bytes(&at)) ||
-	    listen(fd, RESPONDER_STREAMS) || getsockname(fd, (struct sockaddr *)&at, &len)) {
-		error = errno;
-		close(fd);
-		return -error;
-	}
+		return fd;
 	r->listeners[r->listener_count++] = fd;
 	return address_port(&at);
 }
@@ -183,11 +174,11 @@ static void serve(struct responder *r, struct connection *c)
 static void *run(void *arg)
 {
 	struct responder *r = arg;
-	uint64_t end = pair_now_ms() + RESPONDER_MS;
+	uint64_t end = now_ms() + RESPONDER_MS;
 	struct pollfd pfds[1 + RESPONDER_LISTENERS + RESPONDER_STREAMS];
 	int streams = 1 + r->listener_count;
 
-	while (pair_now_ms() < end) {
+	while (now_ms() < end) {
 		pfds[0] = (struct pollfd){ .fd = r->stop, .events = POLLIN };
 		for (int i = 0; i < r->listener_count; i++)
 			pfds[1 + i] = (struct pollfd){ .fd = r->listeners[i], .events = POLLIN };

@@ -15,7 +15,6 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -43,10 +42,8 @@ static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Prints a line, or a JSON object in a line. */
 static void say(const char *fmt, ...)
 {
-	char said[SAID_MAX], text[SAID_MAX], when[40] = "";
-	time_t now = time(NULL);
+	char said[SAID_MAX], text[SAID_MAX], when[NOW_UTC_BYTES];
 	json_t *event;
-	struct tm utc;
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -57,9 +54,7 @@ static void say(const char *fmt, ...)
 		return;
 	}
 	clean(text, sizeof(text), said, strlen(said));
-	if (gmtime_r(&now, &utc))
-		strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &utc);
-	event = json_pack("{s:s, s:s, s:s}", "when", when, "client", client, "says",
+	event = json_pack("{s:s, s:s, s:s}", "when", now_utc(when), "client", client, "says",
 			  text + strspn(text, " "));
 	json_dumpf(event, stdout, JSON_COMPACT);
 	putchar('\n');
@@ -128,7 +123,7 @@ static int do_plugin(struct session *s, struct request *request)
 static json_t *do_clock(int64_t seen)
 {
 	return json_pack("{s:I, s:I}", "seen", (json_int_t)seen, "replied",
-			 (json_int_t)clock_now_ns());
+			 (json_int_t)(int64_t)now_wall_ns());
 }
 
 static json_t *do_facts(struct session *s, const json_t *message)
@@ -201,12 +196,12 @@ const char *server_session(int fd, struct pair_host *host)
 		int ret = pair_recv(fd, &message, SERVER_IDLE_MS);
 
 		if (ret) {
-			s.end = ret == -EPROTO ? "sent an invalid message: closed"
+			s.end = ret == -EPROTO      ? "sent an invalid message: closed"
 				: ret == -ETIMEDOUT ? "sent no request for 30 s: closed"
 						    : "vanished";
 			break;
 		}
-		handle_request(&s, message, clock_now_ns());
+		handle_request(&s, message, (int64_t)now_wall_ns());
 		json_decref(message);
 	}
 	responder_stop(s.responder);
@@ -352,37 +347,18 @@ static bool take_client(int listener, const struct server_options *o, struct cro
 
 int server_listen(const struct server_options *o, struct sockaddr_storage *at)
 {
-	struct sockaddr_in6 any = { .sin6_family = AF_INET6 };
-	int fd, one = 1, zero = 0, mss = PAIR_CONTROL_MSS;
-	socklen_t len = sizeof(*at);
+	const char *wanted = o->bind ? o->bind : "::";
+	int fd = -EINVAL, mss = PAIR_CONTROL_MSS;
 
-	memset(at, 0, sizeof(*at));
-	if (o->bind && !address_parse(o->bind, o->port, at)) {
-		errno = EINVAL;
+	if (address_parse(wanted, o->port, at))
+		fd = address_listen(at, 16);
+	if (fd == -EAFNOSUPPORT && !o->bind && address_parse("0.0.0.0", o->port, at))
+		fd = address_listen(at, 16); /* the host has no IPv6 */
+	if (fd < 0) {
+		errno = -fd;
 		return -1;
 	}
-	if (!o->bind)
-		memcpy(at, &any, sizeof(any));
-	fd = socket(at->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 && !o->bind) { /* the host has no IPv6 */
-		address_parse("0.0.0.0", o->port, at);
-		fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	}
-	if (fd < 0)
-		return -1;
-	address_set_port(at, o->port);
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &mss, sizeof(mss));
-	if (!o->bind && at->ss_family == AF_INET6)
-		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
-	if (bind(fd, (const struct sockaddr *)at, address_bytes(at)) || listen(fd, 16) ||
-	    getsockname(fd, (struct sockaddr *)at, &len)) {
-		int error = errno;
-
-		close(fd);
-		errno = error;
-		return -1;
-	}
 	return fd;
 }
 

@@ -97,13 +97,13 @@ json_t *task_end(struct task *task)
 
 json_t *task_run(json_t *(*run)(void *arg), void *arg, int ms)
 {
-	uint64_t end = pair_now_ms() + (uint64_t)ms;
+	uint64_t end = now_ms() + (uint64_t)ms;
 	int left;
 	struct task task;
 
 	if (task_start(&task, run, arg))
 		return NULL;
-	while ((left = pair_ms_until(end))) {
+	while ((left = ms_until(end))) {
 		struct pollfd pfd = { .fd = task.out, .events = POLLIN };
 
 		if (poll(&pfd, 1, left) > 0 && task_read(&task))

@@ -130,7 +130,7 @@ static int connect_step(struct traffic_net *n, struct traffic_line *l)
 
 int traffic_net_connect(struct traffic_net *n, int ms)
 {
-	uint64_t end = pair_now_ms() + (uint64_t)ms;
+	uint64_t end = now_ms() + (uint64_t)ms;
 	int missing;
 
 	do {
@@ -142,10 +142,10 @@ int traffic_net_connect(struct traffic_net *n, int ms)
 				return -1;
 			missing += !out + !in;
 		}
-		if (missing && pair_now_ms() > end) {
+		if (missing && now_ms() > end) {
 			snprintf(n->error, sizeof(n->error),
-				 "%d of %d connections were not established within %d s%s%.500s", missing,
-				 2 * n->channels, ms / 1000, *last_warning ? "; " : "",
+				 "%d of %d connections were not established within %d s%s%.500s",
+				 missing, 2 * n->channels, ms / 1000, *last_warning ? "; " : "",
 				 last_warning);
 			return -1;
 		}

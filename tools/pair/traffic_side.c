@@ -6,7 +6,6 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <nccl_net/util.h>
 
@@ -16,14 +15,6 @@
 #define PING_BYTES 8
 #define END_BYTES  1
 #define LOOK_EVERY 256 /* passes between two checks of the clock */
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 int side_fail(struct side *s, const char *text)
 {
@@ -41,7 +32,7 @@ struct patience {
 static int wait_a_little(struct side *s, struct patience *p, const char *for_what)
 {
 	sched_yield();
-	if (++p->passes % LOOK_EVERY || pair_now_ms() < p->end_ms)
+	if (++p->passes % LOOK_EVERY || now_ms() < p->end_ms)
 		return 0;
 	return side_fail(s, for_what);
 }
@@ -50,7 +41,7 @@ static int wait_a_little(struct side *s, struct patience *p, const char *for_wha
 
 static int send_one(struct side *s, size_t bytes)
 {
-	struct patience p = { .end_ms = pair_now_ms() + SIDE_STEP_MS };
+	struct patience p = { .end_ms = now_ms() + SIDE_STEP_MS };
 	struct traffic_line *l = &s->net.out[0];
 	int size, ret;
 
@@ -65,7 +56,7 @@ static int send_one(struct side *s, size_t bytes)
 /* Receives one message. Also tests the requests of sends, to make progress. */
 static int receive_one(struct side *s, int *size)
 {
-	struct patience p = { .end_ms = pair_now_ms() + SIDE_STEP_MS };
+	struct patience p = { .end_ms = now_ms() + SIDE_STEP_MS };
 	struct traffic_line *in = &s->net.in[0], *out = &s->net.out[0];
 	int sent, ret;
 
@@ -113,10 +104,10 @@ static json_t *distribution(double *us, size_t count)
 int side_ping(struct side *s)
 {
 	static double us[TRAFFIC_PINGS];
-	uint64_t end = pair_now_ms() + SIDE_PING_MS, begin;
+	uint64_t end = now_ms() + SIDE_PING_MS, begin;
 	int count = 0, size;
 
-	for (int i = -1; i < TRAFFIC_PINGS && (count < 1 || pair_now_ms() < end); i++) {
+	for (int i = -1; i < TRAFFIC_PINGS && (count < 1 || now_ms() < end); i++) {
 		begin = now_ns();
 		if (send_one(s, PING_BYTES) || receive_one(s, &size))
 			return -1;
@@ -133,7 +124,7 @@ int side_ping(struct side *s)
 
 static int send_until(struct side *s, int channels)
 {
-	struct patience p = { .end_ms = pair_now_ms() + (uint64_t)s->t->ms + SIDE_STEP_MS };
+	struct patience p = { .end_ms = now_ms() + (uint64_t)s->t->ms + SIDE_STEP_MS };
 	uint64_t stop = now_ns() + (uint64_t)s->t->ms * 1000000;
 	bool ended[TRAFFIC_CHANNELS_MAX] = { false };
 	long long left = s->t->bytes;
@@ -177,7 +168,7 @@ int side_stream_out(struct side *s, int channels, struct account *account)
 
 int side_stream_in(struct side *s, int channels, uint64_t *bytes, uint64_t *us)
 {
-	struct patience p = { .end_ms = pair_now_ms() + (uint64_t)s->t->ms + SIDE_STEP_MS };
+	struct patience p = { .end_ms = now_ms() + (uint64_t)s->t->ms + SIDE_STEP_MS };
 	bool ended[TRAFFIC_CHANNELS_MAX] = { false };
 	uint64_t begin = now_ns();
 	int open = channels;

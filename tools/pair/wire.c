@@ -5,37 +5,20 @@
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 static const char magic[8] = { 'a', 'n', 'y', 'n', 'e', 't', 'P', 'R' };
-
-uint64_t pair_now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-int pair_ms_until(uint64_t end)
-{
-	uint64_t now = pair_now_ms();
-
-	return end <= now ? 0 : end - now > INT_MAX ? INT_MAX : (int)(end - now);
-}
 
 /* Waits until the socket is ready; -ETIMEDOUT if `end` has passed. */
 static int wait_for(int fd, short events, uint64_t end)
 {
 	for (;;) {
 		struct pollfd pfd = { .fd = fd, .events = events };
-		int left = pair_ms_until(end), ret;
+		int left = ms_until(end), ret;
 
 		if (!left)
 			return -ETIMEDOUT;
@@ -54,7 +37,7 @@ static int failure(void)
 
 int pair_write(int fd, const void *data, size_t bytes, int ms)
 {
-	uint64_t end = pair_now_ms() + (uint64_t)ms;
+	uint64_t end = now_ms() + (uint64_t)ms;
 	const char *at = data;
 
 	while (bytes) {
@@ -100,7 +83,7 @@ static ssize_t read_some(int fd, void *data, size_t bytes, uint64_t end)
 
 int pair_read(int fd, void *data, size_t bytes, int ms)
 {
-	uint64_t end = pair_now_ms() + (uint64_t)ms;
+	uint64_t end = now_ms() + (uint64_t)ms;
 	char *at = data;
 
 	while (bytes) {
@@ -138,7 +121,7 @@ int pair_speak(int fd, int ms)
 
 int pair_hear(int fd, uint32_t *version, char *opening, int ms)
 {
-	uint64_t end = pair_now_ms() + (uint64_t)ms;
+	uint64_t end = now_ms() + (uint64_t)ms;
 	char theirs[PAIR_OPENING_MAX];
 	uint32_t number;
 	size_t got = 0;
@@ -184,7 +167,7 @@ int pair_greet(int fd, bool speaks_first, uint32_t *version, char *opening, int 
 
 int pair_greet_after_noise(int fd, uint32_t *version, int ms)
 {
-	uint64_t end = pair_now_ms() + (uint64_t)ms;
+	uint64_t end = now_ms() + (uint64_t)ms;
 	size_t matched = 0;
 	uint32_t number;
 	char c;
@@ -199,7 +182,7 @@ int pair_greet_after_noise(int fd, uint32_t *version, int ms)
 		 * backtracking. */
 		matched = c == magic[matched] ? matched + 1 : c == magic[0];
 	}
-	if (pair_read(fd, &number, sizeof(number), pair_ms_until(end)))
+	if (pair_read(fd, &number, sizeof(number), ms_until(end)))
 		return -EPROTO;
 	*version = ntohl(number);
 	if (say_magic(fd, ms))
@@ -242,7 +225,7 @@ int pair_send_new(int fd, json_t *message, int ms)
 
 int pair_recv(int fd, json_t **message, int ms)
 {
-	uint64_t end = pair_now_ms() + (uint64_t)ms;
+	uint64_t end = now_ms() + (uint64_t)ms;
 	uint32_t length;
 	char *text;
 	int ret = pair_read(fd, &length, sizeof(length), ms);
@@ -256,7 +239,7 @@ int pair_recv(int fd, json_t **message, int ms)
 	text = malloc(length);
 	if (!text)
 		return -ENOMEM;
-	ret = pair_read(fd, text, length, pair_ms_until(end));
+	ret = pair_read(fd, text, length, ms_until(end));
 	if (!ret)
 		*message = json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
 	free(text);

@@ -14,18 +14,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PAIR_PORT         4747
-#define PAIR_VERSION      2
-#define PAIR_FRAME_MAX    (256 * 1024)
-#define PAIR_GREETING     12
-#define PAIR_CONTROL_MSS  536 /* small control frames pass every path, even an MTU black hole */
-#define PAIR_OPENING_MAX 40 /* bytes kept of an invalid opening */
-#define PAIR_NOISE_MAX    65536
+#include "tools/shared/now.h"
 
-uint64_t pair_now_ms(void);
-
-/* Milliseconds until `end`, for poll; 0 if it has passed. */
-int pair_ms_until(uint64_t end);
+#define PAIR_PORT        4747
+#define PAIR_VERSION     2
+#define PAIR_FRAME_MAX   (256 * 1024)
+#define PAIR_GREETING    12
+#define PAIR_CONTROL_MSS 536 /* small control frames pass every path, even an MTU black hole */
+#define PAIR_OPENING_MAX 40  /* bytes kept of an invalid opening */
+#define PAIR_NOISE_MAX   65536
 
 int pair_write(int fd, const void *data, size_t bytes, int ms);
 int pair_read(int fd, void *data, size_t bytes, int ms);

@@ -225,6 +225,5 @@ void perf_parse(int argc, char **argv, struct perf_arguments *a)
 		.deadline_s = 60,
 	};
 	hosts_default(&a->hosts);
-	argp_err_exit_status = ARGS_WRONG;
 	argp_parse(&argp, argc, argv, 0, NULL, a);
 }

@@ -41,7 +41,7 @@ static void fail(struct run *run, const struct host *h, const char *why)
 {
 	print_line(stderr, "anynet perf: %s: %s", h->node->name, why);
 	if (!run->end_ms)
-		run->end_ms = pair_now_ms() + DRAIN_MS;
+		run->end_ms = now_ms() + DRAIN_MS;
 }
 
 /* There is no worker any more, or it sends what it should not. */
@@ -65,7 +65,7 @@ static void ranks_ended(struct run *run, struct host *h, const json_t *message)
 
 static void take(struct run *run, struct host *h)
 {
-	json_t *message = node_recv(h->node, pair_now_ms() + FRAME_MS);
+	json_t *message = node_recv(h->node, now_ms() + FRAME_MS);
 	const char *step = member_text(message, "step");
 
 	if (!message)
@@ -108,7 +108,7 @@ static int gather(struct run *run)
 		}
 		if (!open)
 			return run->end_ms ? -1 : 0;
-		ret = poll(pfds, run->count, run->end_ms ? pair_ms_until(run->end_ms) : -1);
+		ret = poll(pfds, run->count, run->end_ms ? ms_until(run->end_ms) : -1);
 		if (!ret || (ret < 0 && errno != EINTR))
 			return -1;
 		for (size_t i = 0; i < run->count && ret > 0; i++) {
@@ -134,8 +134,7 @@ static int read_places(struct run *run, const struct host *h)
 	if (json_array_size(places) != (size_t)run->o->here ||
 	    json_array_size(h->slots) != (size_t)run->o->here)
 		return -1;
-	json_array_foreach(places, i, place)
-	{
+	json_array_foreach (places, i, place) {
 		struct perf_place *at = &report->places[(size_t)h->first + i];
 
 		at->pid = (int)member_int(place, "pid", 1, INT32_MAX, 0);
@@ -174,8 +173,7 @@ static void forward(const struct run *run, const struct host *to, const json_t *
 	const json_t *entry;
 	size_t i;
 
-	json_array_foreach(json_object_get(message, "slots"), i, entry)
-	{
+	json_array_foreach (json_object_get(message, "slots"), i, entry) {
 		json_int_t sender = json_integer_value(json_array_get(entry, 0));
 
 		if (sender >= to->first && sender < to->first + run->o->here)
@@ -193,7 +191,7 @@ static void forward_all(const struct run *run, const struct host *to)
 	for (size_t h = 0; h < run->count; h++) {
 		if (&run->hosts[h] == to)
 			continue;
-		json_array_foreach(run->hosts[h].slots, i, message)
+		json_array_foreach (run->hosts[h].slots, i, message)
 			forward(run, to, message);
 	}
 }
@@ -258,8 +256,9 @@ static void start(struct run *run)
 	for (size_t i = 0; i < run->count; i++) {
 		const struct host *h = &run->hosts[i];
 
-		node_send(h->node, json_pack("{s:s, s:i, s:i, s:s}", "op", "run", "first", h->first,
-					     "ranks", run->o->ranks, "options", words ? words : ""));
+		node_send(h->node,
+			  json_pack("{s:s, s:i, s:i, s:s}", "op", "run", "first", h->first, "ranks",
+				    run->o->ranks, "options", words ? words : ""));
 	}
 	free(words);
 }

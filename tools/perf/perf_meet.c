@@ -49,8 +49,7 @@ static int take_slots(const struct perf_rank *r, const json_t *message)
 
 	if (to < 0 || (to >= g->first && to < g->first + g->here))
 		return -1;
-	json_array_foreach(json_object_get(message, "slots"), i, entry)
-	{
+	json_array_foreach (json_object_get(message, "slots"), i, entry) {
 		json_int_t index = json_integer_value(json_array_get(entry, 1));
 		const char *handle = json_string_value(json_array_get(entry, 2));
 		struct link_slot *slot;

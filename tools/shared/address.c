@@ -3,6 +3,7 @@
 #include "address.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <ifaddrs.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
@@ -89,16 +90,41 @@ bool address_is_loopback(const struct sockaddr_storage *addr)
 	return ntohl(((const struct sockaddr_in *)&plain)->sin_addr.s_addr) >> 24 == 127;
 }
 
-static bool is_same(const struct sockaddr_storage *a, const struct sockaddr *b)
+const unsigned char *address_ip(const struct sockaddr_storage *addr, size_t *bytes)
 {
-	if (!b || a->ss_family != b->sa_family)
-		return false;
-	if (a->ss_family == AF_INET6)
-		return !memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
-			       &((const struct sockaddr_in6 *)(const void *)b)->sin6_addr, 16);
-	return a->ss_family == AF_INET &&
-	       ((const struct sockaddr_in *)a)->sin_addr.s_addr ==
-		       ((const struct sockaddr_in *)(const void *)b)->sin_addr.s_addr;
+	bool six = addr->ss_family == AF_INET6;
+
+	*bytes = six ? 16 : 4;
+	return six ? (const void *)&((const struct sockaddr_in6 *)addr)->sin6_addr
+		   : (const void *)&((const struct sockaddr_in *)addr)->sin_addr;
+}
+
+bool address_is_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+	size_t bytes;
+	const unsigned char *ip = address_ip(a, &bytes);
+
+	return a->ss_family == b->ss_family && !memcmp(ip, address_ip(b, &bytes), bytes);
+}
+
+int address_listen(struct sockaddr_storage *addr, int queue)
+{
+	int fd = socket(addr->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int error = 0, on = 1, off = 0;
+	socklen_t bytes = sizeof(*addr);
+
+	if (fd < 0)
+		return -errno;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (addr->ss_family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+	if (bind(fd, (const struct sockaddr *)addr, address_bytes(addr)) || listen(fd, queue) ||
+	    getsockname(fd, (struct sockaddr *)addr, &bytes))
+		error = errno;
+	if (!error)
+		return fd;
+	close(fd);
+	return -error;
 }
 
 static int mtu_of(const char *name)
@@ -124,7 +150,9 @@ int address_interface(const struct sockaddr_storage *addr, char *name)
 	if (getifaddrs(&all))
 		return 0;
 	for (const struct ifaddrs *i = all; i && !*name; i = i->ifa_next) {
-		if (is_same(&plain, i->ifa_addr))
+		if (i->ifa_addr && i->ifa_addr->sa_family == plain.ss_family &&
+		    address_is_same(&plain,
+				    (const struct sockaddr_storage *)(const void *)i->ifa_addr))
 			snprintf(name, IFNAMSIZ, "%s", i->ifa_name);
 	}
 	freeifaddrs(all);

@@ -18,6 +18,11 @@ bool address_parse(const char *text, int port, struct sockaddr_storage *addr);
 /* Prints the address without its port; IPv4-mapped IPv6 as IPv4. Returns `text`, of ADDRESS_TEXT bytes. */
 const char *address_print(const struct sockaddr_storage *addr, char *text);
 
+/* The bytes of the IP address in network order, 4 or 16 of them. */
+const unsigned char *address_ip(const struct sockaddr_storage *addr, size_t *bytes);
+/* Whether the IP addresses are equal, without regard to ports. */
+bool address_is_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
+
 int address_port(const struct sockaddr_storage *addr);
 void address_set_port(struct sockaddr_storage *addr, int port);
 
@@ -28,6 +33,12 @@ bool address_is_loopback(const struct sockaddr_storage *addr);
 
 /* True for a numeric address that other hosts can connect to: not loopback, unspecified or multicast. */
 bool address_is_dialled(const char *text);
+
+/*
+ * Listens for TCP at the address; `queue` as in listen(2). *addr receives the actual address and port. Returns the
+ * non-blocking socket, or a negative errno.
+ */
+int address_listen(struct sockaddr_storage *addr, int queue);
 
 /* Finds the local interface that has this address. Writes its name (IFNAMSIZ bytes; "" = none) and
  * returns its MTU, or 0 if unknown. */

@@ -24,15 +24,14 @@ enum {
 };
 
 struct options {
-	bool once, json, streams;
+	bool once, streams;
 	double delay; /* seconds */
 	const char *dir;
 };
 
 static const struct argp_option arguments[] = {
-	{ "once", '1', NULL, 0, "Print once and exit; the exit status reports problems",
-	  0 },
-	{ "json", 'j', NULL, 0, "print JSON, once", 0 },
+	{ "once", '1', NULL, 0,
+	  "Print once and exit, as with --json; the exit status reports problems", 0 },
 	{ "delay", 'd', "SECONDS", 0, "interval over which rates are measured; 1", 0 },
 	{ "paths", 'p', NULL, 0, "Show every path, not only those of connections in trouble", 0 },
 	STATS_DIR_OPTION,
@@ -45,15 +44,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	char *end;
 
 	switch (key) {
-	case 'j':
-		o->json = true; /* fall through */
 	case '1':
 		o->once = true;
 		return 0;
 	case 'd':
 		o->delay = strtod(arg, &end);
 		if (end == arg || *end || !(o->delay > 0 && o->delay <= DELAY_MAX))
-			argp_error(state, "'%s': expected a number of seconds up to %d", arg, DELAY_MAX);
+			argp_error(state, "'%s': expected a number of seconds up to %d", arg,
+				   DELAY_MAX);
 		return 0;
 	case 'p':
 		o->streams = true;
@@ -104,7 +102,7 @@ static int show(const struct options *o, const struct page_list *before,
 	}
 	if (!o->once && terminal.cursor)
 		printf("\033[H\033[J");
-	if (o->json)
+	if (output_is_json())
 		print_view_json(&view, "top", stdout);
 	else
 		print_view(&view, &style, stdout);
@@ -122,17 +120,17 @@ int cmd_top(int argc, char **argv)
 		.options = arguments,
 		.parser = parse,
 		.doc = "Shows the connections of the jobs on this host, problems first: of your own "
-		"processes; for root, of all.\vExit status with --once: 0 no problem, 1 a "
-		"warning, 2 a connection has failed or is cut, or a process is stopped, 3 "
-		"nothing could be read.",
-		.children = color_args,
+		       "processes; for root, of all.\vExit status with --once: 0 no problem, 1 a "
+		       "warning, 2 a connection has failed or is cut, or a process is stopped, 3 "
+		       "nothing could be read.",
+		.children = view_args,
 	};
 	struct options o = { .delay = 1, .dir = stats_dir() };
 	struct page_list before = { 0 }, now;
 	int status;
 
-	argp_err_exit_status = TOP_FAILED;
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	o.once |= output_is_json();
 	if (o.once) {
 		read_pages(&before, o.dir);
 		pause_for(o.delay);

@@ -24,10 +24,9 @@ static char *summary(const json_t *findings)
 	size_t i, j;
 
 	*text = '\0';
-	json_array_foreach(findings, i, finding)
-	{
+	json_array_foreach (findings, i, finding) {
 		strcat(strcat(text, i ? " " : ""), member_text(finding, "id"));
-		json_array_foreach(json_object_get(finding, "hosts"), j, host)
+		json_array_foreach (json_object_get(finding, "hosts"), j, host)
 			strcat(strcat(text, j ? "," : ":"), json_string_value(host));
 	}
 	return text;
@@ -392,8 +391,8 @@ static void test_too_many_results(void **state)
 	assert_string_equal(member_text(link, "state"), "broken");
 	findings = verdict_link(json_object_get(link, "measured"));
 	assert_int_equal(json_array_size(findings), 1);
-	assert_non_null(strstr(member_text(json_array_get(findings, 0), "finding"),
-			       "too many results"));
+	assert_non_null(
+		strstr(member_text(json_array_get(findings, 0), "finding"), "too many results"));
 	json_decref(findings);
 	json_decref(link);
 }

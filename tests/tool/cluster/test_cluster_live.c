@@ -15,19 +15,20 @@
 #include "tools/cluster/live_judge.h"
 #include "tools/shared/member.h"
 
-#define HOSTS   3
-#define WIDE    "10.79.0."
-#define NARROW  "10.80.0."
-#define PACKETS 1000
+#define HOSTS           3
+#define WIDE            "10.79.0."
+#define NARROW          "10.80.0."
+#define PACKETS         1000
 #define ACKED           1400000 /* bytes */
 #define LOOKS_OF_BREAKS 4
 
 /* The faults; numbers of hosts from 1, 0 = none. */
 struct plan {
 	int silent, starved, mute, waited; /* a host */
-	int gone[2], lossy[2], slow[2], third[2], crowded[2], brief[2], idle[2], unused[2], broke[2], failed[2],
-		device;  /* device: the host whose narrow network is gone; the others: a pair of hosts */
-	int loss;        /* packets of every path */
+	int gone[2], lossy[2], slow[2], third[2], crowded[2], brief[2], idle[2], unused[2],
+		broke[2], failed[2],
+		device; /* device: the host whose narrow network is gone; the others: a pair of hosts */
+	int loss;       /* packets of every path */
 	bool unused_all; /* no path carries data */
 };
 
@@ -133,10 +134,9 @@ static const char *judged(struct live *live, const struct plan *p, int looks)
 		}
 		findings = live_judge(live, hosts);
 		*text = '\0';
-		json_array_foreach(findings, i, finding)
-		{
+		json_array_foreach (findings, i, finding) {
 			strcat(strcat(text, i ? " " : ""), member_text(finding, "id"));
-			json_array_foreach(json_object_get(finding, "hosts"), k, name)
+			json_array_foreach (json_object_get(finding, "hosts"), k, name)
 				strcat(strcat(text, k ? "," : ":"), json_string_value(name));
 		}
 		json_decref(findings);

@@ -83,8 +83,8 @@ int main(int argc, char **argv)
 		bad |= fwrite(page, 1, bytes, file) != bytes;
 		bad |= fclose(file) != 0;
 	}
-	json_array_foreach(json_object_get(run, "findings"), i, finding) bad |=
-		!tells(page, member_text(finding, "finding"));
+	json_array_foreach (json_object_get(run, "findings"), i, finding)
+		bad |= !tells(page, member_text(finding, "finding"));
 	bad |= i < 6;
 	/* The findings stand below the verdict here, and above it in a terminal. */
 	bad |= !strstr(page, "fail or hang; see the findings");

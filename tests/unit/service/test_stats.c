@@ -18,6 +18,7 @@
 
 #include "support/capture.h"
 #include "support/check.h"
+#include "tools/shared/now.h"
 #include "transports/service/stats.h"
 #include "transports/service/stats_page.h"
 #include "transports/session/registry.h"
@@ -103,7 +104,7 @@ static void test_a_page_tells_of_process_comms_and_streams(void **state)
 	assert_int_equal(recv->requests, 2);
 	assert_int_equal(send->pending, 0);
 	assert_int_equal(recv->pending, 1);
-	assert_true(recv->oldest_ms && recv->oldest_ms <= page_clock_ms());
+	assert_true(recv->oldest_ms && recv->oldest_ms <= now_ms());
 	assert_int_equal(send->oldest_ms, 0);
 	assert_string_equal(send->peer_host, "host-b");
 	assert_int_equal(send->peer_pid, 4242);
@@ -171,7 +172,7 @@ static void test_breaks_and_errors_are_told(void **state)
 	assert_int_equal(send->streams[1].breaks, 1);
 	assert_int_equal(send->streams[1].state, ANYNET_STATS_DOWN);
 	assert_int_equal(send->streams[0].state, ANYNET_STATS_UP);
-	assert_true(send->streams[1].down_ms && send->streams[1].down_ms <= page_clock_ms());
+	assert_true(send->streams[1].down_ms && send->streams[1].down_ms <= now_ms());
 	page_free(&page);
 	pair.send->streams[0]->state = STREAM_SUSPECT;
 	comm_fail(pair.recv, NULL, -ECONNRESET, "for a test");

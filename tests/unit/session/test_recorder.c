@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "support/capture.h"
+#include "tools/shared/now.h"
 #include "transports/base/dump.h"
 #include "transports/device/carrier.h"
 #include "transports/service/stats.h"
@@ -268,7 +269,7 @@ static void test_the_page_holds_the_last_events(void **state)
 	events = events_of(&page, true);
 	assert_int_equal(events->count, 1);
 	assert_int_equal(events->events[0].kind, ANYNET_EVENT_OPENED);
-	assert_true(events->events[0].at_ms && events->events[0].at_ms <= page_clock_ms());
+	assert_true(events->events[0].at_ms && events->events[0].at_ms <= now_ms());
 	page_free(&page);
 	for (unsigned i = 0; i < ANYNET_STATS_EVENTS + 7; i++)
 		recorder_note(pair.send, pair.send->streams[0], ANYNET_EVENT_REPLAY, 0, i, NULL);

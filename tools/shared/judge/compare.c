@@ -137,8 +137,7 @@ struct texts texts_of(const json_t *hosts, const char *part, const char *key, co
 	const json_t *host;
 	size_t i;
 
-	json_array_foreach(hosts, i, host)
-	{
+	json_array_foreach (hosts, i, host) {
 		const json_t *facts = json_object_get(host, "facts");
 		const json_t *from = !strcmp(part, "facts") ? facts
 				     : !strcmp(part, "env") ? json_object_get(facts, "env")

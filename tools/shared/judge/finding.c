@@ -36,8 +36,7 @@ static void append_level(json_t *to, const json_t *from, const char *level)
 	json_t *finding;
 	size_t i;
 
-	json_array_foreach(from, i, finding)
-	{
+	json_array_foreach (from, i, finding) {
 		if (!strcmp(member_text(finding, "level"), level))
 			json_array_append(to, finding);
 	}
@@ -60,8 +59,7 @@ int findings_status(const json_t *list)
 	int status = 0;
 	size_t i;
 
-	json_array_foreach(list, i, finding)
-	{
+	json_array_foreach (list, i, finding) {
 		if (!strcmp(member_text(finding, "level"), "error"))
 			return 2;
 		if (!strcmp(member_text(finding, "level"), "warning"))

@@ -56,8 +56,7 @@ static void compare_protocols(json_t *findings, const json_t *hosts)
 	const json_t *host;
 	size_t i;
 
-	json_array_foreach(hosts, i, host)
-	{
+	json_array_foreach (hosts, i, host) {
 		const json_t *facts = json_object_get(host, "facts");
 
 		if (i == HOSTS_MAX)
@@ -70,8 +69,7 @@ static void compare_protocols(json_t *findings, const json_t *hosts)
 		t.of[i] = numbers[i];
 	}
 	texts_compare(&t, "anynet's wire protocol",
-		      &(struct advice){ "version", "error",
-					"The plugins cannot communicate.",
+		      &(struct advice){ "version", "error", "The plugins cannot communicate.",
 					"Install the same version of anynet on all hosts." },
 		      findings);
 }
@@ -96,15 +94,13 @@ static void compare_settings(json_t *findings, const json_t *hosts)
 	const char *name;
 	size_t i;
 
-	json_array_foreach(hosts, i, host)
-	{
+	json_array_foreach (hosts, i, host) {
 		json_t *env = json_object_get(json_object_get(host, "facts"), "env");
 
 		if (json_is_object(env))
 			json_object_update(all, env);
 	}
-	json_object_foreach(all, name, value)
-	{
+	json_object_foreach (all, name, value) {
 		struct texts t = texts_of(hosts, "env", name, "not set");
 		bool local = is_local_setting(name);
 
@@ -114,8 +110,9 @@ static void compare_settings(json_t *findings, const json_t *hosts)
 				"setting", local ? "note" : "warning",
 				local ? ""
 				      : "Ranks with different settings may wait for each other forever.",
-				local ? "" : "Set it to the same value on all hosts, or unset it "
-					     "everywhere." },
+				local ? ""
+				      : "Set it to the same value on all hosts, or unset it "
+					"everywhere." },
 			findings);
 	}
 	json_decref(all);
@@ -139,8 +136,7 @@ bool host_is_cut_off(const json_t *facts, const json_t *way)
 		return true;
 	if (is_loopback(member_text(way, "local")))
 		return false;
-	json_array_foreach(devices, i, dev)
-	{
+	json_array_foreach (devices, i, dev) {
 		if (!is_loopback(member_text(dev, "address")))
 			return false;
 	}
@@ -154,15 +150,13 @@ static void describe_devices(const json_t *facts, char *text, size_t room)
 	size_t i, j, at = 0;
 
 	*text = '\0';
-	json_array_foreach(devices, i, dev)
-	{
+	json_array_foreach (devices, i, dev) {
 		const char *transport = member_text(dev, "transport");
 		long long speed = member_int(dev, "speed_mbps", 0, INT32_MAX, 0);
 		size_t alike = 0, before = 0;
 		char part[80];
 
-		json_array_foreach(devices, j, other)
-		{
+		json_array_foreach (devices, j, other) {
 			if (strcmp(member_text(other, "transport"), transport) != 0 ||
 			    member_int(other, "speed_mbps", 0, INT32_MAX, 0) != speed)
 				continue;
@@ -184,8 +178,7 @@ static void compare_devices(json_t *findings, const json_t *hosts)
 	const json_t *host;
 	size_t i;
 
-	json_array_foreach(hosts, i, host)
-	{
+	json_array_foreach (hosts, i, host) {
 		const json_t *facts = json_object_get(host, "facts");
 
 		if (i == HOSTS_MAX)
@@ -197,22 +190,20 @@ static void compare_devices(json_t *findings, const json_t *hosts)
 		t.of[i] = sets[i];
 		if (!host_is_cut_off(facts, json_object_get(host, "way")))
 			continue;
-		judge_add(
-			findings,
-			&(struct advice){
-				"device", "error", "NCCL cannot reach another host from it.",
-				"Run `anynet devices` on that host: it prints the devices and "
-				"the reasons; check NCCL_SOCKET_IFNAME there." },
-			"%.64s: %s", texts_name(&t, i),
-			*sets[i] ? "the plugin gets only the loopback interface"
-				 : "no usable device");
+		judge_add(findings,
+			  &(struct advice){
+				  "device", "error", "NCCL cannot reach another host from it.",
+				  "Run `anynet devices` on that host: it prints the devices and "
+				  "the reasons; check NCCL_SOCKET_IFNAME there." },
+			  "%.64s: %s", texts_name(&t, i),
+			  *sets[i] ? "the plugin gets only the loopback interface"
+				   : "no usable device");
 		finding_concerns(findings, json_pack("[s]", texts_name(&t, i)));
 	}
 	texts_compare(&t, "devices",
-		      &(struct advice){
-			      "device", "warning",
-			      "NCCL's rings and trees are as fast as the slowest host.",
-			      "Run `anynet devices` on the host that differs." },
+		      &(struct advice){ "device", "warning",
+					"NCCL's rings and trees are as fast as the slowest host.",
+					"Run `anynet devices` on the host that differs." },
 		      findings);
 }
 

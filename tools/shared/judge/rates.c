@@ -19,8 +19,7 @@ double rates_best(const json_t *runs, const char *to)
 	double best = 0;
 	size_t i;
 
-	json_array_foreach(runs, i, run)
-	{
+	json_array_foreach (runs, i, run) {
 		double us = member_real(run, "us");
 
 		if (!strcmp(member_text(run, "to"), to) && us > 0)
@@ -36,8 +35,7 @@ void rates_read(struct rates *rates, const json_t *plugin, const char *to)
 	size_t i;
 
 	rates->count = 0;
-	json_array_foreach(list, i, rate)
-	{
+	json_array_foreach (list, i, rate) {
 		double value = json_number_value(rate);
 
 		if (rates->count < ARRAY_SIZE(rates->of) && isfinite(value) && value > 0)

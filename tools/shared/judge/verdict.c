@@ -14,7 +14,7 @@
 #include "rates.h"
 #include "tools/shared/member.h"
 
-#define CONNECTIONS_MAX 512 /* maximum number of connections of a measurement */
+#define CONNECTIONS_MAX 512  /* maximum number of connections of a measurement */
 #define CLOCK_NOTE_S    1.0  /* above this, the logs of the two hosts cannot be ordered */
 #define CLOCK_WARN_S    60.0 /* above this, certificates, tokens and rendezvous stores fail */
 #define RETRANSMIT_WARN 0.01 /* share of all segments; a queue that overflows briefly stays below */
@@ -32,16 +32,15 @@ static void clocks(json_t *list, const json_t *clock)
 
 	if (sure <= CLOCK_NOTE_S)
 		return;
-	judge_add(
-		list,
-		&(struct advice){
-			"clock", "warning",
-			sure > CLOCK_WARN_S
-				? "Timeouts that are agreed on as times of day, certificates and "
-				  "tokens fail."
-				: "The log lines of the two hosts cannot be put in order.",
-			"Run NTP or PTP on both hosts (`chronyc tracking`, `timedatectl`)." },
-		"the remote clock is %.3f s %s", fabs(offset), offset > 0 ? "ahead" : "behind");
+	judge_add(list,
+		  &(struct advice){
+			  "clock", "warning",
+			  sure > CLOCK_WARN_S
+				  ? "Timeouts that are agreed on as times of day, certificates and "
+				    "tokens fail."
+				  : "The log lines of the two hosts cannot be put in order.",
+			  "Run NTP or PTP on both hosts (`chronyc tracking`, `timedatectl`)." },
+		  "the remote clock is %.3f s %s", fabs(offset), offset > 0 ? "ahead" : "behind");
 }
 
 static void way(json_t *list, const json_t *both)
@@ -52,28 +51,27 @@ static void way(json_t *list, const json_t *both)
 	long long mtu_there = member_int(there, "mtu", 1, INT32_MAX, 0);
 
 	if (mtu_here && mtu_there && mtu_here != mtu_there)
-		judge_add(
-			list,
-			&(struct advice){
-				"mtu", "warning",
-				"If no ICMP message reports it, large packets are lost and "
-				"transfers hang.",
-				"Set the same MTU on both interfaces and on the switches between "
-				"them." },
-			"MTU: %lld on %.16s (local), %lld on %.16s (remote)", mtu_here,
-			member_text(here, "interface"), mtu_there, member_text(there, "interface"));
+		judge_add(list,
+			  &(struct advice){
+				  "mtu", "warning",
+				  "If no ICMP message reports it, large packets are lost and "
+				  "transfers hang.",
+				  "Set the same MTU on both interfaces and on the switches between "
+				  "them." },
+			  "MTU: %lld on %.16s (local), %lld on %.16s (remote)", mtu_here,
+			  member_text(here, "interface"), mtu_there,
+			  member_text(there, "interface"));
 	if (strcmp(member_text(here, "local"), member_text(there, "peer")) != 0 &&
 	    *member_text(there, "peer"))
-		judge_add(
-			list,
-			&(struct advice){
-				"nat", "warning",
-				"The other host cannot connect to the address of this one, which "
-				"NCCL gives to its peers.",
-				"Use addresses that both hosts can reach (NCCL_SOCKET_IFNAME); "
-				"remove the address translation." },
-			"NAT: this host is %.64s, but the other one sees %.64s",
-			member_text(here, "local"), member_text(there, "peer"));
+		judge_add(list,
+			  &(struct advice){
+				  "nat", "warning",
+				  "The other host cannot connect to the address of this one, which "
+				  "NCCL gives to its peers.",
+				  "Use addresses that both hosts can reach (NCCL_SOCKET_IFNAME); "
+				  "remove the address translation." },
+			  "NAT: this host is %.64s, but the other one sees %.64s",
+			  member_text(here, "local"), member_text(there, "peer"));
 }
 
 /* --- ports --- */
@@ -84,8 +82,9 @@ static const struct {
 	{ "refused", "A firewall rejects it, or the address belongs to another host.",
 	  "Check the firewalls of that host and on the path (`nft list ruleset`). If only some "
 	  "ports are open, set ANYNET_PORT_RANGE to them on all hosts." },
-	{ "no answer", "Possible causes: a firewall that drops packets, a wrong interface or a "
-		       "missing route.",
+	{ "no answer",
+	  "Possible causes: a firewall that drops packets, a wrong interface or a "
+	  "missing route.",
 	  "Open the port in the firewalls of that host and on the path. If only some ports are "
 	  "open, set ANYNET_PORT_RANGE to them on all hosts. Wrong interface: NCCL_SOCKET_IFNAME." },
 	{ "unreachable", "There is no route to that address.",
@@ -123,10 +122,10 @@ static void port(json_t *list, const json_t *p)
 			 member_int(p, "passes", 1, 65535, 0));
 	judge_add(list, &(struct advice){ "port", "error", why, fix },
 		  "from %s to %s, %.64s port %lld: %.20s%s%.100s%s%s",
-		  strcmp(to, "server") ? "remote" : "local", strcmp(to, "server") ? "local" : "remote",
-		  member_text(p, "address"), member_int(p, "port", 0, 65535, 0), state,
-		  *member_text(p, "error") ? " (" : "", member_text(p, "error"),
-		  *member_text(p, "error") ? ")" : "", passes);
+		  strcmp(to, "server") ? "remote" : "local",
+		  strcmp(to, "server") ? "local" : "remote", member_text(p, "address"),
+		  member_int(p, "port", 0, 65535, 0), state, *member_text(p, "error") ? " (" : "",
+		  member_text(p, "error"), *member_text(p, "error") ? ")" : "", passes);
 }
 
 /* --- streams --- */
@@ -190,8 +189,7 @@ static const char *spread(const json_t *losses, char *text, size_t room)
 	size_t i;
 
 	*text = '\0';
-	json_array_foreach(losses, i, loss)
-	{
+	json_array_foreach (losses, i, loss) {
 		least = fmin(least, json_number_value(loss));
 		most = fmax(most, json_number_value(loss));
 	}
@@ -210,32 +208,29 @@ static void stream(json_t *list, const json_t *s, bool is_virtual)
 	if (strcmp(member_text(s, "state"), "ok") != 0)
 		return;
 	if (lost > RETRANSMIT_NOTE)
-		judge_add(
-			list,
-			&(struct advice){
-				"loss", lost > RETRANSMIT_WARN ? "warning" : "note",
-				is_virtual
-					? "Packets are lost on the path: a full queue, a shaper, "
-					  "or a busy host. One of the interfaces is virtual: the "
-					  "network below it is not visible from here."
-					: "Packets are lost on the path: a bad cable or optic, a "
-					  "full switch, or a shaper.",
-				is_virtual
-					? "Check queues and drops of the interfaces (`tc -s "
-					  "qdisc`, `ip -s link`), on this host and on the "
-					  "machine that runs it."
-					: "Check the error counters of NICs and switches "
-					  "(`ethtool -S`, `nstat`)." },
-			"%.2f %% of the %s packets were retransmitted%s", 100 * lost, to,
-			spread(json_object_get(s, "losses"), runs, sizeof(runs)));
+		judge_add(list,
+			  &(struct advice){
+				  "loss", lost > RETRANSMIT_WARN ? "warning" : "note",
+				  is_virtual
+					  ? "Packets are lost on the path: a full queue, a shaper, "
+					    "or a busy host. One of the interfaces is virtual: the "
+					    "network below it is not visible from here."
+					  : "Packets are lost on the path: a bad cable or optic, a "
+					    "full switch, or a shaper.",
+				  is_virtual ? "Check queues and drops of the interfaces (`tc -s "
+					       "qdisc`, `ip -s link`), on this host and on the "
+					       "machine that runs it."
+					     : "Check the error counters of NICs and switches "
+					       "(`ethtool -S`, `nstat`)." },
+			  "%.2f %% of the %s packets were retransmitted%s", 100 * lost, to,
+			  spread(json_object_get(s, "losses"), runs, sizeof(runs)));
 	if (!strcmp(verdict_limit(s), "sender's buffer"))
 		judge_add(list, &(struct advice){ "limit", "note", "", "" },
 			  "%s: the sender's socket buffer is the bottleneck (net.ipv4.tcp_wmem)",
 			  to);
 	if (!strcmp(verdict_limit(s), "receiver's window"))
 		judge_add(list, &(struct advice){ "limit", "note", "", "" },
-			  "%s: the receiver's window is the bottleneck (net.ipv4.tcp_rmem)",
-			  to);
+			  "%s: the receiver's window is the bottleneck (net.ipv4.tcp_rmem)", to);
 	if (!strcmp(verdict_limit(s), "receiver"))
 		judge_add(list, &(struct advice){ "limit", "note", "", "" },
 			  "%s: the receiver is the bottleneck: it does not read the data as fast "
@@ -246,15 +241,14 @@ static void stream(json_t *list, const json_t *s, bool is_virtual)
 /* With ANYNET_TRANSPORT=auto, comms use TCP then. */
 static void plugin_verbs(json_t *list, const json_t *p)
 {
-	judge_add(
-		list,
-		&(struct advice){
-			"plugin", "warning",
-			"This pair uses TCP, which is slower; with ANYNET_TRANSPORT=ib, or "
-			"without anynet, it would fail.",
-			"Check what the text names: links, GIDs and routes between the ports of "
-			"both hosts." },
-		"InfiniBand or RoCE does not work between them: %.600s", member_text(p, "error"));
+	judge_add(list,
+		  &(struct advice){
+			  "plugin", "warning",
+			  "This pair uses TCP, which is slower; with ANYNET_TRANSPORT=ib, or "
+			  "without anynet, it would fail.",
+			  "Check what the text names: links, GIDs and routes between the ports of "
+			  "both hosts." },
+		  "InfiniBand or RoCE does not work between them: %.600s", member_text(p, "error"));
 }
 
 static void plugin(json_t *list, const json_t *p, bool is_virtual)
@@ -264,15 +258,14 @@ static void plugin(json_t *list, const json_t *p, bool is_virtual)
 	if (*member_text(p, "error") && !strcmp(member_text(p, "transport"), "ib"))
 		plugin_verbs(list, p);
 	else if (*member_text(p, "error"))
-		judge_add(
-			list,
-			&(struct advice){
-				"plugin", "error",
-				"NCCL's connections between these hosts would fail in this way.",
-				"Check what the text names; if one of the ports above fails, "
-				"start there." },
-			"through the plugin (%.8s): %.600s", member_text(p, "transport"),
-			member_text(p, "error"));
+		judge_add(list,
+			  &(struct advice){
+				  "plugin", "error",
+				  "NCCL's connections between these hosts would fail in this way.",
+				  "Check what the text names; if one of the ports above fails, "
+				  "start there." },
+			  "through the plugin (%.8s): %.600s", member_text(p, "transport"),
+			  member_text(p, "error"));
 	rates_read(&there, p, "server");
 	rates_read(&back, p, "client");
 	/* A pair with fewer measurements is not judged by its rates. */
@@ -286,11 +279,10 @@ static void plugin(json_t *list, const json_t *p, bool is_virtual)
 					? "One direction is much slower: a shaper, or a busy host."
 					: "One direction is much slower: a half-broken link, a shaper, or "
 					  "a busy host.",
-				is_virtual
-					? "Measure again on idle hosts; check `tc qdisc` at the "
-					  "slow sender, and on the machine that runs it."
-					: "Measure again on idle hosts; check the slow sender's "
-					  "NIC and switch port." },
+				is_virtual ? "Measure again on idle hosts; check `tc qdisc` at the "
+					     "slow sender, and on the machine that runs it."
+					   : "Measure again on idle hosts; check the slow sender's "
+					     "NIC and switch port." },
 			"through the plugin (%.8s), %zu measurements: %.2f (%.2f to %.2f) GB/s "
 			"outbound, %.2f (%.2f to %.2f) GB/s inbound",
 			member_text(p, "transport"), there.count, rates_median(&there) / 1e3,
@@ -316,12 +308,13 @@ static void link_findings(json_t *list, const json_t *result)
 	size_t i;
 
 	failure(list, json_object_get(result, "failure"));
-	json_array_foreach(json_object_get(result, "ports"), i, item) port(list, item);
-	json_array_foreach(json_object_get(result, "plugin"), i, item)
+	json_array_foreach (json_object_get(result, "ports"), i, item)
+		port(list, item);
+	json_array_foreach (json_object_get(result, "plugin"), i, item)
 		plugin(list, item, is_virtual(result));
 	clocks(list, json_object_get(result, "clock"));
 	way(list, json_object_get(result, "way"));
-	json_array_foreach(json_object_get(result, "tcp"), i, item)
+	json_array_foreach (json_object_get(result, "tcp"), i, item)
 		stream(list, item, is_virtual(result));
 }
 
@@ -339,8 +332,7 @@ bool verdict_is_unmeasured(const json_t *findings)
 	bool unmeasured = false;
 	size_t i;
 
-	json_array_foreach(findings, i, finding)
-	{
+	json_array_foreach (findings, i, finding) {
 		const char *kind = member_text(finding, "id");
 
 		if (strcmp(member_text(finding, "level"), "error") != 0)

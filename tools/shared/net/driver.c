@@ -183,7 +183,8 @@ int driver_listen(struct driver_net *net, void *ctx, int dev, void *handle, void
 int driver_connect(struct driver_net *net, void *ctx, int dev, void *handle, void **scomm)
 {
 	const struct driver_calls *calls = &net->calls;
-	driver_device_handle *device_handle = NULL; /* NULL, as for every net without device offload */
+	driver_device_handle *device_handle =
+		NULL; /* NULL, as for every net without device offload */
 
 	if (calls->connect_v11)
 		return (int)calls->connect_v11(ctx, dev, handle, scomm, &device_handle);

@@ -9,163 +9,51 @@
 #define SHIM_MAX_P2P_BYTES  ((size_t)1 << 30)
 #define SHIM_MAX_COLL_BYTES ((size_t)1 << 29)
 
-/* Functions with the same signature in every version. */
-#define BIND_COMMON(calls, net)                              \
-	do {                                                 \
-		(calls)->devices = (net)->devices;           \
-		(calls)->dereg_mr = (net)->dereg_mr;         \
-		(calls)->iflush = (net)->iflush;             \
-		(calls)->test = (net)->test;                 \
-		(calls)->close_send = (net)->close_send;     \
-		(calls)->close_recv = (net)->close_recv;     \
-		(calls)->close_listen = (net)->close_listen; \
-	} while (0)
+/* Each version is a row: the versions whose signatures its functions have. */
+#define BIND(version, init_of, properties_of, listen_of, connect_of, accept_of, reg_of, send_of, \
+	     ...)                                                                                \
+	case version: {                                                                          \
+		const struct anynet_net_v##version *net = table;                                 \
+                                                                                                 \
+		calls->init_v##init_of = net->init;                                              \
+		calls->devices = net->devices;                                                   \
+		calls->get_properties_v##properties_of = net->get_properties;                    \
+		calls->listen_v##listen_of = net->listen;                                        \
+		calls->connect_v##connect_of = net->connect;                                     \
+		calls->accept_v##accept_of = net->accept;                                        \
+		calls->reg_mr_v##reg_of = net->reg_mr;                                           \
+		calls->dereg_mr = net->dereg_mr;                                                 \
+		calls->isend_v##send_of = net->isend;                                            \
+		calls->irecv_v##send_of = net->irecv;                                            \
+		calls->iflush = net->iflush;                                                     \
+		calls->test = net->test;                                                         \
+		calls->close_send = net->close_send;                                             \
+		calls->close_recv = net->close_recv;                                             \
+		calls->close_listen = net->close_listen;                                         \
+		__VA_ARGS__;                                                                     \
+		break;                                                                           \
+	}
 
-static void bind_v5(struct driver_calls *calls, const struct anynet_net_v5 *net)
-{
-	BIND_COMMON(calls, net);
-	calls->init_v5 = net->init;
-	calls->get_properties_v5 = net->get_properties;
-	calls->listen_v5 = net->listen;
-	calls->connect_v5 = net->connect;
-	calls->accept_v5 = net->accept;
-	calls->reg_mr_v5 = net->reg_mr;
-	calls->isend_v5 = net->isend;
-	calls->irecv_v5 = net->irecv;
-}
-
-static void bind_v6(struct driver_calls *calls, const struct anynet_net_v6 *net)
-{
-	BIND_COMMON(calls, net);
-	calls->init_v5 = net->init;
-	calls->get_properties_v5 = net->get_properties;
-	calls->listen_v5 = net->listen;
-	calls->connect_v5 = net->connect;
-	calls->accept_v5 = net->accept;
-	calls->reg_mr_v5 = net->reg_mr;
-	calls->reg_mr_dmabuf = net->reg_mr_dmabuf;
-	calls->isend_v5 = net->isend;
-	calls->irecv_v5 = net->irecv;
-}
-
-static void bind_v7(struct driver_calls *calls, const struct anynet_net_v7 *net)
-{
-	BIND_COMMON(calls, net);
-	calls->init_v5 = net->init;
-	calls->get_properties_v7 = net->get_properties;
-	calls->listen_v5 = net->listen;
-	calls->connect_v7 = net->connect;
-	calls->accept_v7 = net->accept;
-	calls->reg_mr_v5 = net->reg_mr;
-	calls->reg_mr_dmabuf = net->reg_mr_dmabuf;
-	calls->isend_v5 = net->isend;
-	calls->irecv_v5 = net->irecv;
-}
-
-static void bind_v8(struct driver_calls *calls, const struct anynet_net_v8 *net)
-{
-	BIND_COMMON(calls, net);
-	calls->init_v5 = net->init;
-	calls->get_properties_v8 = net->get_properties;
-	calls->listen_v5 = net->listen;
-	calls->connect_v7 = net->connect;
-	calls->accept_v7 = net->accept;
-	calls->reg_mr_v8 = net->reg_mr;
-	calls->reg_mr_dmabuf = net->reg_mr_dmabuf;
-	calls->isend_v5 = net->isend;
-	calls->irecv_v5 = net->irecv;
-}
-
-static void bind_v9(struct driver_calls *calls, const struct anynet_net_v9 *net)
-{
-	BIND_COMMON(calls, net);
-	calls->init_v5 = net->init;
-	calls->get_properties_v9 = net->get_properties;
-	calls->listen_v5 = net->listen;
-	calls->connect_v7 = net->connect;
-	calls->accept_v7 = net->accept;
-	calls->reg_mr_v8 = net->reg_mr;
-	calls->reg_mr_dmabuf = net->reg_mr_dmabuf;
-	calls->isend_v9 = net->isend;
-	calls->irecv_v9 = net->irecv;
-	calls->make_vdevice_v9 = net->make_vdevice;
-}
-
-static void bind_v10(struct driver_calls *calls, const struct anynet_net_v10 *net)
-{
-	BIND_COMMON(calls, net);
-	calls->init_v10 = net->init;
-	calls->get_properties_v9 = net->get_properties;
-	calls->listen_v5 = net->listen;
-	calls->connect_v10 = net->connect;
-	calls->accept_v7 = net->accept;
-	calls->reg_mr_v8 = net->reg_mr;
-	calls->reg_mr_dmabuf = net->reg_mr_dmabuf;
-	calls->isend_v10 = net->isend;
-	calls->irecv_v10 = net->irecv;
-	calls->make_vdevice_v9 = net->make_vdevice;
-}
-
-static void bind_v11(struct driver_calls *calls, const struct anynet_net_v11 *net)
-{
-	BIND_COMMON(calls, net);
-	calls->init_v11 = net->init;
-	calls->get_properties_v11 = net->get_properties;
-	calls->listen_v11 = net->listen;
-	calls->connect_v11 = net->connect;
-	calls->accept_v7 = net->accept;
-	calls->reg_mr_v8 = net->reg_mr;
-	calls->reg_mr_dmabuf = net->reg_mr_dmabuf;
-	calls->isend_v10 = net->isend;
-	calls->irecv_v10 = net->irecv;
-	calls->make_vdevice_v9 = net->make_vdevice;
-	calls->finalize = net->finalize;
-}
-
-static void bind_v12(struct driver_calls *calls, const struct anynet_net_v12 *net)
-{
-	BIND_COMMON(calls, net);
-	calls->init_v11 = net->init;
-	calls->get_properties_v12 = net->get_properties;
-	calls->listen_v11 = net->listen;
-	calls->connect_v11 = net->connect;
-	calls->accept_v7 = net->accept;
-	calls->reg_mr_v8 = net->reg_mr;
-	calls->reg_mr_dmabuf = net->reg_mr_dmabuf;
-	calls->isend_v10 = net->isend;
-	calls->irecv_v10 = net->irecv;
-	calls->make_vdevice_v12 = net->make_vdevice;
-	calls->finalize = net->finalize;
-}
+/* Functions that the first versions lack. */
+#define DMABUF           calls->reg_mr_dmabuf = net->reg_mr_dmabuf
+#define VDEVICE(version) calls->make_vdevice_v##version = net->make_vdevice
+#define FINALIZE         calls->finalize = net->finalize
 
 void driver_bind(struct driver_calls *calls, const void *table, int abi)
 {
 	*calls = (struct driver_calls){ 0 };
 	switch (abi) {
-	case 5:
-		bind_v5(calls, table);
-		break;
-	case 6:
-		bind_v6(calls, table);
-		break;
-	case 7:
-		bind_v7(calls, table);
-		break;
-	case 8:
-		bind_v8(calls, table);
-		break;
-	case 9:
-		bind_v9(calls, table);
-		break;
-	case 10:
-		bind_v10(calls, table);
-		break;
-	case 11:
-		bind_v11(calls, table);
-		break;
-	case 12:
-		bind_v12(calls, table);
-		break;
+		/* clang-format off */
+		/*   version init properties listen connect accept reg send */
+		BIND(     5,   5,         5,     5,      5,     5,  5,   5, )
+		BIND(     6,   5,         5,     5,      5,     5,  5,   5, DMABUF)
+		BIND(     7,   5,         7,     5,      7,     7,  5,   5, DMABUF)
+		BIND(     8,   5,         8,     5,      7,     7,  8,   5, DMABUF)
+		BIND(     9,   5,         9,     5,      7,     7,  8,   9, DMABUF; VDEVICE(9))
+		BIND(    10,  10,         9,     5,     10,     7,  8,  10, DMABUF; VDEVICE(9))
+		BIND(    11,  11,        11,    11,     11,     7,  8,  10, DMABUF; VDEVICE(9); FINALIZE)
+		BIND(    12,  11,        12,    11,     11,     7,  8,  10, DMABUF; VDEVICE(12); FINALIZE)
+		/* clang-format on */
 	}
 }
 
@@ -210,83 +98,22 @@ static void copy_vdevs(struct driver_props *props, int count, const int *devs, i
 /* NCCL passes uninitialised memory (net-api.md §1.4); the driver passes a recognisable pattern. */
 #define POISON(object) memset(&(object), DRIVER_PROPS_POISON, sizeof(object))
 
-static int read_v5(const struct driver_calls *calls, int dev, struct driver_props *props)
-{
-	struct anynet_net_props_v5 raw;
-	POISON(raw);
-	int ret = (int)calls->get_properties_v5(dev, &raw);
-	if (!ret)
-		COPY_COMMON(props, &raw);
-	return ret;
-}
-
-static int read_v7(const struct driver_calls *calls, int dev, struct driver_props *props)
-{
-	struct anynet_net_props_v7 raw;
-	POISON(raw);
-	int ret = (int)calls->get_properties_v7(dev, &raw);
-	if (ret)
-		return ret;
-	COPY_COMMON(props, &raw);
-	COPY_DEVICE_TYPE(props, &raw);
-	return 0;
-}
-
-static int read_v8(const struct driver_calls *calls, int dev, struct driver_props *props)
-{
-	struct anynet_net_props_v8 raw;
-	POISON(raw);
-	int ret = (int)calls->get_properties_v8(dev, &raw);
-	if (ret)
-		return ret;
-	COPY_COMMON(props, &raw);
-	COPY_DEVICE_TYPE(props, &raw);
-	props->reg_is_global = raw.reg_is_global;
-	return 0;
-}
-
-static int read_v9(const struct driver_calls *calls, int dev, struct driver_props *props)
-{
-	struct anynet_net_props_v9 raw;
-	POISON(raw);
-	int ret = (int)calls->get_properties_v9(dev, &raw);
-	if (ret)
-		return ret;
-	COPY_COMMON(props, &raw);
-	COPY_DEVICE_TYPE(props, &raw);
-	COPY_VDEVICE(props, &raw);
-	return 0;
-}
-
-static int read_v11(const struct driver_calls *calls, int dev, struct driver_props *props)
-{
-	struct anynet_net_props_v11 raw;
-	POISON(raw);
-	int ret = (int)calls->get_properties_v11(dev, &raw);
-	if (ret)
-		return ret;
-	COPY_COMMON(props, &raw);
-	COPY_DEVICE_TYPE(props, &raw);
-	COPY_VDEVICE(props, &raw);
-	props->max_multi_request = raw.max_multi_request;
-	return 0;
-}
-
-static int read_v12(const struct driver_calls *calls, int dev, struct driver_props *props)
-{
-	struct anynet_net_props_v12 raw;
-	POISON(raw);
-	int ret = (int)calls->get_properties_v12(dev, &raw);
-	if (ret)
-		return ret;
-	COPY_COMMON(props, &raw);
-	COPY_DEVICE_TYPE(props, &raw);
-	COPY_VDEVICE(props, &raw);
-	props->max_multi_request = raw.max_multi_request;
-	props->rail_id = raw.rail_id;
-	props->plane_id = raw.plane_id;
-	return 0;
-}
+/* Reads the properties of a version, and copies the fields that it has. */
+#define READ(version, ...)                                              \
+	do {                                                            \
+		struct anynet_net_props_v##version raw;                 \
+		int ret;                                                \
+                                                                        \
+		if (!calls->get_properties_v##version)                  \
+			break;                                          \
+		POISON(raw);                                            \
+		ret = (int)calls->get_properties_v##version(dev, &raw); \
+		if (!ret) {                                             \
+			COPY_COMMON(props, &raw);                       \
+			__VA_ARGS__;                                    \
+		}                                                       \
+		return ret;                                             \
+	} while (0)
 
 int driver_read_properties(const struct driver_calls *calls, int dev, struct driver_props *props)
 {
@@ -300,15 +127,14 @@ int driver_read_properties(const struct driver_calls *calls, int dev, struct dri
 		.rail_id = ANYNET_NCCL_UNSET,
 		.plane_id = ANYNET_NCCL_UNSET,
 	};
-	if (calls->get_properties_v5)
-		return read_v5(calls, dev, props);
-	if (calls->get_properties_v7)
-		return read_v7(calls, dev, props);
-	if (calls->get_properties_v8)
-		return read_v8(calls, dev, props);
-	if (calls->get_properties_v9)
-		return read_v9(calls, dev, props);
-	if (calls->get_properties_v11)
-		return read_v11(calls, dev, props);
-	return read_v12(calls, dev, props);
+	READ(5, );
+	READ(7, COPY_DEVICE_TYPE(props, &raw));
+	READ(8, COPY_DEVICE_TYPE(props, &raw); props->reg_is_global = raw.reg_is_global);
+	READ(9, COPY_DEVICE_TYPE(props, &raw); COPY_VDEVICE(props, &raw));
+	READ(11, COPY_DEVICE_TYPE(props, &raw); COPY_VDEVICE(props, &raw);
+	     props->max_multi_request = raw.max_multi_request);
+	READ(12, COPY_DEVICE_TYPE(props, &raw); COPY_VDEVICE(props, &raw);
+	     props->max_multi_request = raw.max_multi_request; props->rail_id = raw.rail_id;
+	     props->plane_id = raw.plane_id);
+	return ANYNET_NCCL_INTERNAL_ERROR;
 }

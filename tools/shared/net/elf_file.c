@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -39,24 +38,6 @@ static int open_file(struct elf_file *elf, const char *path, char *err, size_t e
 	}
 	elf->size = (size_t)st.st_size;
 	return fd;
-}
-
-static int map_file(struct elf_file *elf, const char *path, char *err, size_t err_bytes)
-{
-	int fd = open_file(elf, path, err, err_bytes);
-	void *bytes;
-
-	if (fd < 0)
-		return -1;
-	bytes = mmap(NULL, elf->size, PROT_READ, MAP_PRIVATE, fd, 0);
-	close(fd);
-	if (bytes == MAP_FAILED) {
-		snprintf(err, err_bytes, "cannot map %s: %s", path, strerror(errno));
-		return -1;
-	}
-	elf->bytes = bytes;
-	elf->mapped = true;
-	return 0;
 }
 
 /* Returns `bytes` bytes at `offset` of the file, or NULL if out of range. If the file is not in
@@ -149,18 +130,6 @@ static int check_header(struct elf_file *elf, const char *path, char *err, size_
 int elf_file_open(struct elf_file *elf, const char *path, char *err, size_t err_bytes)
 {
 	*elf = (struct elf_file){ .fd = -1 };
-	if (map_file(elf, path, err, err_bytes))
-		return -1;
-	if (check_header(elf, path, err, err_bytes)) {
-		elf_file_close(elf);
-		return -1;
-	}
-	return 0;
-}
-
-int elf_file_open_by_sections(struct elf_file *elf, const char *path, char *err, size_t err_bytes)
-{
-	*elf = (struct elf_file){ .fd = -1 };
 	elf->fd = open_file(elf, path, err, err_bytes);
 	if (elf->fd < 0)
 		return -1;
@@ -184,8 +153,6 @@ int elf_file_take(struct elf_file *elf, const void *bytes, size_t size, const ch
 
 void elf_file_close(struct elf_file *elf)
 {
-	if (elf->mapped)
-		munmap((void *)(uintptr_t)elf->bytes, elf->size);
 	if (elf->fd >= 0) {
 		for (size_t i = 0; elf->loaded && i < elf->section_count; i++)
 			free(elf->loaded[i]);

@@ -11,7 +11,6 @@
 struct elf_file {
 	const unsigned char *bytes; /* the whole file; NULL = sections are read on demand */
 	size_t size;
-	bool mapped;            /* `bytes` is a mapping that close must unmap */
 	int fd;                 /* descriptor for reads on demand; -1 = none */
 	unsigned char **loaded; /* sections read so far, by index */
 	unsigned machine;       /* EM_… */
@@ -21,13 +20,10 @@ struct elf_file {
 	size_t section_names_bytes;
 };
 
-/* Maps and checks the file. Returns 0, or -1 with a sentence in err. Release it with elf_file_close. */
+/* Checks the file. Sections are read on demand, so that a file truncated meanwhile does no harm; at most their first
+ * 256 MiB. Returns 0, or -1 with a sentence in err. Release it with elf_file_close. */
 int elf_file_open(struct elf_file *elf, const char *path, char *err, size_t err_bytes);
 void elf_file_close(struct elf_file *elf);
-
-/* As elf_file_open, without mapping the file: sections are read on demand, so that a file truncated
- * meanwhile does no harm. At most the first 256 MiB of a section are read. */
-int elf_file_open_by_sections(struct elf_file *elf, const char *path, char *err, size_t err_bytes);
 
 /* As elf_file_open, for a file in memory, aligned to 8 bytes, that must stay valid until
  * elf_file_close. `path` is for messages. */

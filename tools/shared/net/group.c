@@ -11,17 +11,17 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tools/shared/child.h"
 
 #define LOOK_EVERY  1024 /* idle passes between two checks */
 #define LOOK_YIELDS 16   /* the same with yields, of which one may take 50 ms on a busy host */
-#define GRACE_NS    3000000000ull  /* after a failure, time for the others to exit by themselves */
-#define FROZEN_NS   10000000000ull /* beyond the deadline: the member is blocked inside a call of the net */
-#define POLL_NS     200000000l     /* parent: interval of heartbeat checks */
-#define AREA_ALIGN  4096
+#define GRACE_NS    3000000000ull /* after a failure, time for the others to exit by themselves */
+#define FROZEN_NS \
+	10000000000ull /* beyond the deadline: the member is blocked inside a call of the net */
+#define POLL_NS    200000000l /* parent: interval of heartbeat checks */
+#define AREA_ALIGN 4096
 
 struct group_shared {
 	_Atomic int cancelled;
@@ -36,14 +36,6 @@ struct member {
 	unsigned beats;
 	uint64_t seen_ns;
 };
-
-uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
 
 static void say(const struct group *g, int rank, const char *fmt, va_list ap)
 	__attribute__((format(printf, 3, 0)));

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tools/shared/now.h"
+
 #define GROUP_MAX 64
 
 struct group_shared; /* internal part of the shared memory */
@@ -72,7 +74,5 @@ void group_say(const struct group *g, const char *fmt, ...) __attribute__((forma
 /* Prints "who: text" on stderr, only at the first call by any member: for errors that all members meet. */
 void group_say_once(const struct group *g, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-
-uint64_t now_ns(void); /* CLOCK_MONOTONIC */
 
 #endif

@@ -9,17 +9,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tools/shared/now.h"
+
 #define ERRNO_MAX  4095 /* largest errno value of the kernel */
 #define READ_TRIES 10   /* reads of a half-written record */
 #define PAUSE_NS   50000
-
-uint64_t page_clock_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
 
 uint64_t page_age(const struct page *page, uint64_t since_ms)
 {
@@ -196,7 +190,7 @@ static int take(struct page *page, const struct source *from, struct page_bounds
 	memset(page, 0, sizeof(*page));
 	if (!take_process(from, &page->process) || (wish->pid && wish->pid != page->process.pid))
 		return -EINVAL;
-	page->read_ms = page_clock_ms();
+	page->read_ms = now_ms();
 	for (unsigned slot = 0; slot < page->process.slots; slot++) {
 		if (!take_comm(from, slot, &comm))
 			continue;

@@ -69,8 +69,6 @@ int page_read_all(struct page_list *list, const char *dir, const struct page_wis
 void page_free(struct page *page);
 void page_free_all(struct page_list *list);
 
-uint64_t page_clock_ms(void);
-
 /* Milliseconds from since_ms to the time the page was read; 0 if since_ms is 0. */
 uint64_t page_age(const struct page *page, uint64_t since_ms);
 

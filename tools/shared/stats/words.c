@@ -4,7 +4,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
+
+#include "tools/shared/now.h"
 
 const char *words_amount(double bytes)
 {
@@ -60,17 +61,11 @@ const char *words_stream(const struct connection *connection, int i, const struc
 
 const char *words_time(const struct page *page, uint64_t at_ms, char *text)
 {
-	struct timespec now;
-	uint64_t ms;
-	time_t seconds;
-	struct tm tm = { 0 };
+	uint64_t age_ms = now_ms() - page->read_ms + page_age(page, at_ms);
+	uint64_t ms = now_wall_ns() / 1000000 - age_ms;
+	char seconds[NOW_UTC_BYTES];
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-	ms -= page_clock_ms() - page->read_ms + page_age(page, at_ms);
-	seconds = (time_t)(ms / 1000);
-	if (!gmtime_r(&seconds, &tm) || !strftime(text, WORDS_TIME, "%Y-%m-%dT%H:%M:%S", &tm))
-		*text = '\0';
-	snprintf(text + strlen(text), WORDS_TIME - strlen(text), ".%03uZ", (unsigned)(ms % 1000));
+	snprintf(text, WORDS_TIME, "%s.%03uZ", time_text((time_t)(ms / 1000), seconds),
+		 (unsigned)(ms % 1000));
 	return text;
 }
