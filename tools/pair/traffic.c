@@ -163,14 +163,14 @@ static void take_orders(struct side *s)
 
 /* --- set-up --- */
 
-static json_t *handles_new(const struct side *s)
+static json_t *handles_new(struct side *s)
 {
 	json_t *list = json_array();
 
 	for (int i = 0; i < s->net.channels && !*s->net.error; i++) {
 		char hex[HEX_TEXT(DRIVER_HANDLE_BYTES)];
 
-		hex_print(s->net.in[i].handle, DRIVER_HANDLE_BYTES, hex);
+		hex_print(traffic_in(&s->net, i)->slot->handle, DRIVER_HANDLE_BYTES, hex);
 		json_array_append_new(list, json_string(hex));
 	}
 	return json_pack("{s:s, s:o}", "error", s->net.error, "handles", list);
@@ -190,7 +190,8 @@ static int exchange_handles(struct side *s)
 		const json_t *list = json_object_get(theirs, "handles");
 		const char *hex = json_string_value(json_array_get(list, (size_t)i));
 
-		if (!hex || !hex_parse(hex, s->net.out[i].handle, DRIVER_HANDLE_BYTES))
+		if (!hex ||
+		    !hex_parse(hex, traffic_out(&s->net, i)->slot->handle, DRIVER_HANDLE_BYTES))
 			ret = side_fail(s, "the handles from the other host are damaged");
 	}
 	json_decref(theirs);
@@ -223,8 +224,8 @@ static json_t *measure(int fd, const struct traffic *t)
 	s->t = t;
 	s->result = json_pack("{s:s, s:[]}", "transport", t->transport, "runs");
 	if (!set_up(s)) {
-		json_object_set_new(s->result, "net", json_string(driver_name(s->net.net)));
-		json_object_set_new(s->result, "device", json_string(s->net.props.name));
+		json_object_set_new(s->result, "net", json_string(driver_name(s->net.ep.net)));
+		json_object_set_new(s->result, "device", json_string(s->net.ep.props.name));
 		if (t->is_client)
 			give_orders(s);
 		else

@@ -42,11 +42,11 @@ static int wait_a_little(struct side *s, struct patience *p, const char *for_wha
 static int send_one(struct side *s, size_t bytes)
 {
 	struct patience p = { .end_ms = now_ms() + SIDE_STEP_MS };
-	struct traffic_line *l = &s->net.out[0];
+	struct link *l = traffic_out(&s->net, 0);
 	int size, ret;
 
-	while (!(ret = traffic_post(&s->net, l, bytes))) {
-		if (traffic_test(&s->net, l, &size) < 0 ||
+	while (!(ret = traffic_post(l, bytes))) {
+		if (traffic_test(l, &size) < 0 ||
 		    wait_a_little(s, &p, "a message could not be posted"))
 			return -1;
 	}
@@ -57,14 +57,13 @@ static int send_one(struct side *s, size_t bytes)
 static int receive_one(struct side *s, int *size)
 {
 	struct patience p = { .end_ms = now_ms() + SIDE_STEP_MS };
-	struct traffic_line *in = &s->net.in[0], *out = &s->net.out[0];
+	struct link *in = traffic_in(&s->net, 0), *out = traffic_out(&s->net, 0);
 	int sent, ret;
 
 	for (;;) {
-		if (traffic_post(&s->net, in, TRAFFIC_STEP) < 0 ||
-		    traffic_test(&s->net, out, &sent) < 0)
+		if (traffic_post(in, TRAFFIC_STEP) < 0 || traffic_test(out, &sent) < 0)
 			return -1;
-		ret = traffic_test(&s->net, in, size);
+		ret = traffic_test(in, size);
 		if (ret)
 			return ret < 0 ? -1 : 0;
 		if (wait_a_little(s, &p, "a round trip took more than 10 s"))
@@ -134,21 +133,22 @@ static int send_until(struct side *s, int channels)
 		bool over = left <= 0 || now_ns() >= stop;
 
 		for (int i = 0; i < channels; i++) {
-			struct traffic_line *l = &s->net.out[i];
+			struct link *l = traffic_out(&s->net, i);
 			int ret = 0;
 
 			if (!ended[i])
-				ret = traffic_post(&s->net, l, over ? END_BYTES : TRAFFIC_STEP);
+				ret = traffic_post(l, over ? END_BYTES : TRAFFIC_STEP);
 			if (ret > 0 && over)
 				ended[i] = true;
 			else if (ret > 0)
 				left -= TRAFFIC_STEP;
-			if (ret < 0 || traffic_test(&s->net, l, &size) < 0)
+			if (ret < 0 || traffic_test(l, &size) < 0)
 				return -1;
 		}
 		open = 0;
 		for (int i = 0; i < channels; i++)
-			open += !ended[i] || s->net.out[i].done < s->net.out[i].posted;
+			open += !ended[i] ||
+				traffic_out(&s->net, i)->done < traffic_out(&s->net, i)->posted;
 		if (wait_a_little(s, &p, "the send did not complete"))
 			return -1;
 	}
@@ -180,9 +180,9 @@ int side_stream_in(struct side *s, int channels, uint64_t *bytes, uint64_t *us)
 
 			if (ended[i])
 				continue;
-			if (traffic_post(&s->net, &s->net.in[i], TRAFFIC_STEP) < 0)
+			if (traffic_post(traffic_in(&s->net, i), TRAFFIC_STEP) < 0)
 				return -1;
-			ret = traffic_test(&s->net, &s->net.in[i], &size);
+			ret = traffic_test(traffic_in(&s->net, i), &size);
 			if (ret < 0)
 				return -1;
 			if (ret && size == END_BYTES) {

@@ -37,23 +37,27 @@ struct member {
 	uint64_t seen_ns;
 };
 
-static void say(const struct group *g, int rank, const char *fmt, va_list ap)
+static void say(struct group *g, int rank, const char *fmt, va_list ap)
 	__attribute__((format(printf, 3, 0)));
 
-static void say(const struct group *g, int rank, const char *fmt, va_list ap)
+static void say(struct group *g, int rank, const char *fmt, va_list ap)
 {
 	char who[100], text[1200];
 
+	vsnprintf(text, sizeof(text), fmt, ap);
+	if (g->say) {
+		g->say(g, text);
+		return;
+	}
 	if (rank < 0)
 		snprintf(who, sizeof(who), "%s: ", g->who);
 	else
 		snprintf(who, sizeof(who), "%s: rank %d: ", g->who, rank);
-	vsnprintf(text, sizeof(text), fmt, ap);
 	fflush(stdout);
 	fprintf(stderr, "%s%s\n", who, text);
 }
 
-void group_say(const struct group *g, const char *fmt, ...)
+void group_say(struct group *g, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -62,11 +66,11 @@ void group_say(const struct group *g, const char *fmt, ...)
 	va_end(ap);
 }
 
-void group_say_once(const struct group *g, const char *fmt, ...)
+void group_say_once(struct group *g, const char *fmt, ...)
 {
 	va_list ap;
 
-	if (atomic_exchange(&g->shared->said_once, 1))
+	if (g->shared && atomic_exchange(&g->shared->said_once, 1))
 		return;
 	va_start(ap, fmt);
 	say(g, -1, fmt, ap);
@@ -117,15 +121,20 @@ int group_idle(struct group *g)
 	if (++g->idle_passes % (g->yields ? LOOK_YIELDS : LOOK_EVERY))
 		return 0;
 
-	atomic_fetch_add_explicit(&g->shared->beats[g->rank - g->first], 1, memory_order_relaxed);
-	if (atomic_load_explicit(&g->shared->cancelled, memory_order_relaxed))
-		return -ECANCELED;
+	if (g->shared) {
+		atomic_fetch_add_explicit(&g->shared->beats[g->rank - g->first], 1,
+					  memory_order_relaxed);
+		if (atomic_load_explicit(&g->shared->cancelled, memory_order_relaxed))
+			return -ECANCELED;
+	}
 	now = now_ns();
 	if (g->fed || !g->last_fed_ns) {
 		g->fed = false;
 		g->last_fed_ns = now;
 	} else if (now - g->last_fed_ns > g->deadline_ns) {
-		group_say(g, "no progress for %.1f s; giving up", (double)g->deadline_ns / 1e9);
+		if (!g->say)
+			group_say(g, "no progress for %.1f s; giving up",
+				  (double)g->deadline_ns / 1e9);
 		return -ETIMEDOUT;
 	}
 	return 0;

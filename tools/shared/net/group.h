@@ -30,6 +30,9 @@ struct group {
 	struct group_shared *shared;
 	size_t map_bytes;
 
+	/* In a process that has no others (`shared` is NULL): takes messages; NULL = they are printed. */
+	void (*say)(struct group *g, const char *text);
+
 	/* Progress watch of this member, for group_idle. */
 	bool fed;
 	unsigned idle_passes;
@@ -59,7 +62,7 @@ int group_barrier(struct group *g);
 /*
  * Every wait of a member is a loop: it calls group_fed after a pass that made progress, else
  * group_idle. group_idle returns 0, -ECANCELED if another member failed (that member prints the
- * reason), or -ETIMEDOUT after printing a message.
+ * reason), or -ETIMEDOUT after printing a message; without one if there is `say`.
  */
 int group_idle(struct group *g);
 
@@ -69,10 +72,9 @@ static inline void group_fed(struct group *g)
 }
 
 /* Prints "who: rank 3: text" on stderr. */
-void group_say(const struct group *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void group_say(struct group *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Prints "who: text" on stderr, only at the first call by any member: for errors that all members meet. */
-void group_say_once(const struct group *g, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+void group_say_once(struct group *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -125,14 +125,23 @@ int endpoint_open(struct endpoint *ep, struct group *g, const char *spec, int ab
 	}
 	logger.group = g;
 	logger.level = log_level();
-	logger.quiet = g->rank > g->first;
+	logger.quiet = g->say || g->rank > g->first;
 	ret = endpoint_init(ep);
-	logger.quiet = false;
+	logger.quiet = g->say;
 	if (ret && logger.last_warning[0])
-		group_say(g, "%s", logger.last_warning);
+		group_say(g, "%s", endpoint_warning());
 	if (ret)
 		endpoint_close(ep);
 	return ret;
+}
+
+const char *endpoint_warning(void)
+{
+	static char text[LAST_WARN_BYTES];
+
+	memcpy(text, logger.last_warning, sizeof(text));
+	logger.last_warning[0] = '\0';
+	return text;
 }
 
 void endpoint_close(struct endpoint *ep)

@@ -33,6 +33,9 @@ struct endpoint {
 int endpoint_open(struct endpoint *ep, struct group *g, const char *spec, int abi, int dev);
 void endpoint_close(struct endpoint *ep);
 
+/* Returns the last warning of the net that was not printed, and forgets it; "" = none. */
+const char *endpoint_warning(void);
+
 /* In the group's area: the receiver publishes its handle here for the sender. */
 struct link_slot {
 	_Atomic int ready;
