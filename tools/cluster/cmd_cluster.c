@@ -151,18 +151,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* Returns what a worker that ssh starts is given, or NULL if out of memory. The caller frees it. */
+/* Returns what a worker that ssh starts is given. */
 static char *worker_words(const struct cluster_arguments *a)
 {
-	char *net = shell_quoted(a->net ? a->net : ""), *words, port[16] = "";
-
-	if (a->worker.port)
-		snprintf(port, sizeof(port), " --port %d", a->worker.port);
-	if (!net || asprintf(&words, "cluster --worker%s%s%s", port, a->net ? " --net " : "",
-			     a->net ? net : "") < 0)
-		words = NULL;
-	free(net);
-	return words;
+	return text_format("cluster --worker%s%s%s",
+			   a->worker.port ? text_format(" --port %d", a->worker.port) : "",
+			   a->net ? " --net " : "", a->net ? shell_quoted(a->net) : "");
 }
 
 /* --- output --- */
@@ -237,7 +231,6 @@ int cmd_cluster(int argc, char **argv)
 		.live = { .every = 1 },
 	};
 	struct worker_options own;
-	char *words;
 	int status;
 
 	hosts_default(&a.hosts);
@@ -245,11 +238,9 @@ int cmd_cluster(int argc, char **argv)
 	a.worker.self = self_path();
 	a.worker.plugin = a.net ? a.net : self_plugin();
 	own = cluster_worker(&a.worker);
-	words = worker_words(&a);
-	status = words ? hosts_start(&a.hosts, words, &own) : 2;
+	status = hosts_start(&a.hosts, worker_words(&a), &own);
 	if (status < 0)
 		status = run_all(&a);
-	free(words);
 	json_decref(a.baseline);
 	return status;
 }

@@ -29,17 +29,10 @@
 #define KEPT_QUEUE 1.2
 #define SLOWER     0.9 /* a path below this part of another's rate may be the cause for the other */
 
-static double median(double *values, size_t count)
-{
-	if (!count)
-		return 0;
-	doubles_sort(values, count);
-	return values[count / 2];
-}
-
 static bool is_enough(const struct speed *s, double looks)
 {
-	return s->acked >= looks * SLOW_BYTES && s->busy_us >= looks * SLOW_BUSY_US && s->rtt_us > 0;
+	return s->acked >= looks * SLOW_BYTES && s->busy_us >= looks * SLOW_BUSY_US &&
+	       s->rtt_us > 0;
 }
 
 bool slow_has_data(const struct end *e)
@@ -65,13 +58,14 @@ static struct speed window_of(const struct end *e)
 		if (e->speed_of[k].rtt_us > 0)
 			rtts[count++] = e->speed_of[k].rtt_us;
 	}
-	sum.rtt_us = count < KNOWN ? 0 : median(rtts, count);
+	sum.rtt_us = count < KNOWN ? 0 : doubles_median(rtts, count);
 	return sum;
 }
 
 struct usual_speed slow_look(struct live *live, unsigned slot)
 {
-	static double rates[ENDS_MAX], rtts[ENDS_MAX], window_rates[ENDS_MAX], window_rtts[ENDS_MAX];
+	static double rates[ENDS_MAX], rtts[ENDS_MAX], window_rates[ENDS_MAX],
+		window_rtts[ENDS_MAX];
 	size_t count = 0, known = 0;
 
 	for (size_t i = 0; i < live->end_count; i++) {
@@ -90,10 +84,10 @@ struct usual_speed slow_look(struct live *live, unsigned slot)
 		rates[count++] = e->rate;
 	}
 	return (struct usual_speed){
-		.rate = count > 2 ? median(rates, count) : 0,
-		.rtt_us = median(rtts, count),
-		.window_rate = known > 2 ? median(window_rates, known) : 0,
-		.window_rtt_us = median(window_rtts, known),
+		.rate = count > 2 ? doubles_median(rates, count) : 0,
+		.rtt_us = doubles_median(rtts, count),
+		.window_rate = known > 2 ? doubles_median(window_rates, known) : 0,
+		.window_rtt_us = doubles_median(window_rtts, known),
 	};
 }
 

@@ -193,14 +193,6 @@ static void forget(struct live *live)
 
 /* --- evidence --- */
 
-static double median(double *values, size_t count)
-{
-	if (!count)
-		return 0;
-	doubles_sort(values, count);
-	return values[count / 2];
-}
-
 /* Sums up the packets of the window. */
 static void add_up(struct end *e)
 {
@@ -224,7 +216,7 @@ static double usual_loss(struct live *live)
 		if (e->packets)
 			lost[count++] = e->resent / (double)(e->packets + e->resent);
 	}
-	return fmax(median(lost, count), USUAL);
+	return fmax(doubles_median(lost, count), USUAL);
 }
 
 static void weigh(double *evidence, double more)
@@ -362,7 +354,7 @@ static void note_ranks(struct live *live, unsigned slot)
 		if (live->ranks[i].cpu >= 0 && !live->ranks[i].silent_ms)
 			shares[count++] = live->ranks[i].cpu;
 	}
-	usual = median(shares, count);
+	usual = doubles_median(shares, count);
 	for (size_t i = 0; i < live->rank_count; i++) {
 		struct rank *r = &live->ranks[i];
 

@@ -8,6 +8,7 @@
 #include <argp.h>
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,13 +45,11 @@ int cmd_env(int argc, char **argv)
 		.doc = "Prints the commands that make NCCL load this plugin: eval \"$(anynet env)\"",
 	};
 	const char *dir = plugin_dir();
-	char *quoted = shell_quoted(dir);
 
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
-	if (*dir && quoted)
+	if (*dir)
 		printf("export " PATH_VARIABLE "=%s${" PATH_VARIABLE ":+:$" PATH_VARIABLE "}\n",
-		       quoted);
-	free(quoted);
+		       shell_quoted(dir));
 	printf("export NCCL_NET_PLUGIN=" PLUGIN_NAME "\n");
 	return 0;
 }
@@ -59,15 +58,12 @@ int cmd_env(int argc, char **argv)
 static int set_variables(void)
 {
 	const char *dir = plugin_dir(), *before = getenv(PATH_VARIABLE);
-	char *path = NULL;
-	int ret;
+	bool more = before && *before;
 
-	if (*dir &&
-	    asprintf(&path, "%s%s%s", dir, before && *before ? ":" : "", before ? before : "") < 0)
+	if (*dir && setenv(PATH_VARIABLE,
+			   text_format("%s%s%s", dir, more ? ":" : "", more ? before : ""), 1))
 		return -1;
-	ret = path ? setenv(PATH_VARIABLE, path, 1) : 0;
-	free(path);
-	return ret ? ret : setenv("NCCL_NET_PLUGIN", PLUGIN_NAME, 1);
+	return setenv("NCCL_NET_PLUGIN", PLUGIN_NAME, 1);
 }
 
 static error_t take_command(int key, char *arg, struct argp_state *state)

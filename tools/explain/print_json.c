@@ -10,11 +10,8 @@
 
 static json_t *place_json(const struct report *r, const struct place *place)
 {
-	json_t *json = json_object();
-
-	json_object_set_new(json, "file", json_string(r->files[place->file]));
-	json_object_set_new(json, "line", json_integer((json_int_t)place->line));
-	return json;
+	return json_pack("{s:s, s:I}", "file", r->files[place->file], "line",
+			 (json_int_t)place->line);
 }
 
 /* Adds "hosts" and "ranks" of the sources, as far as they are known. */
@@ -45,11 +42,9 @@ static json_t *values_json(const struct report *r, const struct finding *f)
 
 	for (int i = 0; i < f->value_count; i++) {
 		const struct value *v = &f->values[i];
-		json_t *json = json_object();
+		json_t *json = json_pack("{s:s, s:I, s:o}", "value", v->text, "count",
+					 (json_int_t)v->count, "first", place_json(r, &v->first));
 
-		json_object_set_new(json, "value", json_string(v->text));
-		json_object_set_new(json, "count", json_integer((json_int_t)v->count));
-		json_object_set_new(json, "first", place_json(r, &v->first));
 		add_who(json, r, &v->sources);
 		json_array_append_new(values, json);
 	}

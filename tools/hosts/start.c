@@ -10,31 +10,16 @@
 #include "tools/pair/control.h"
 #include "tools/shared/shell.h"
 
-/* Returns the command line for the remote shell, or NULL if out of memory. The caller frees it. */
-static char *make_command(const struct hosts_options *o, const char *self, const char *words)
+static void start_by_ssh(struct hosts_options *o, const char *words,
+			 const struct worker_options *own)
 {
-	char *quoted = shell_quoted(*self ? self : "anynet"), *command;
+	const char *remote = o->remote.command;
 
-	if (!quoted ||
-	    asprintf(&command, "%s %s", o->remote.command ? o->remote.command : quoted, words) < 0)
-		command = NULL;
-	free(quoted);
-	return command;
-}
-
-static int start_by_ssh(struct hosts_options *o, const char *words,
-			const struct worker_options *own)
-{
-	char *command = make_command(o, own->self, words);
-
-	if (!command) {
-		fprintf(stderr, "%s: out of memory\n", own->who);
-		return 2;
-	}
-	nodes_login(o->nodes, o->count, &(struct remote){ o->remote.ssh, command },
+	if (!remote)
+		remote = shell_quoted(*own->self ? own->self : "anynet");
+	nodes_login(o->nodes, o->count,
+		    &(struct remote){ o->remote.ssh, text_format("%s %s", remote, words) },
 		    o->rendezvous.wait_ms);
-	free(command);
-	return -1;
 }
 
 static int start_by_launcher(struct hosts_options *o, const struct worker_options *own)
@@ -63,5 +48,8 @@ int hosts_start(struct hosts_options *o, const char *words, const struct worker_
 	signal(SIGPIPE, SIG_IGN);
 	if (o->is_worker)
 		return worker_run_stdio(own);
-	return o->count ? start_by_ssh(o, words, own) : start_by_launcher(o, own);
+	if (!o->count)
+		return start_by_launcher(o, own);
+	start_by_ssh(o, words, own);
+	return -1;
 }

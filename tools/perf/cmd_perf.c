@@ -3,7 +3,6 @@
 #include "tools/shared/commands.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "perf_args.h"
 #include "perf_conduct.h"
@@ -13,18 +12,11 @@
 
 #define FAILED 2 /* exit status: an error, or wrong results */
 
-/* Returns what a worker that ssh starts is given, or NULL if out of memory. The caller frees it. */
+/* Returns what a worker that ssh starts is given. */
 static char *worker_words(const struct perf_options *o)
 {
-	char *same = perf_words(o), *net = shell_quoted(o->spec ? o->spec : ""), *words;
-
-	if (!same || !net ||
-	    asprintf(&words, "perf --worker %s%s%s", same, o->spec ? " --net " : "",
-		     o->spec ? net : "") < 0)
-		words = NULL;
-	free(same);
-	free(net);
-	return words;
+	return text_format("perf --worker %s%s%s", perf_words(o), o->spec ? " --net " : "",
+			   o->spec ? shell_quoted(o->spec) : "");
 }
 
 /* Returns the exit status of a worker, or -1 with the result of the run. */
@@ -37,8 +29,7 @@ static int run_on_hosts(struct perf_arguments *a, int *result)
 
 	if (!own.spec)
 		own.spec = self_plugin();
-	status = words ? hosts_start(&a->hosts, words, &worker) : FAILED;
-	free(words);
+	status = hosts_start(&a->hosts, words, &worker);
 	if (status < 0)
 		*result = perf_conduct(a->hosts.nodes, a->hosts.count, &a->perf);
 	return status;

@@ -42,7 +42,7 @@ struct perf_options {
 	size_t min_bytes, max_bytes, step_bytes; /* step_bytes 0 = multiply by `factor` */
 	int factor;
 	int iterations, warmups;
-	bool check;
+	int check; /* 0 = results are not checked */
 	enum perf_type type;
 	enum perf_format format;
 	int deadline_s;

@@ -9,6 +9,7 @@
 #include <nccl_net/util.h>
 
 #include "tools/shared/args.h"
+#include "tools/shared/text.h"
 
 #define BYTES_MAX    (16LL << 30)
 #define DEADLINE_MAX 86400
@@ -107,6 +108,39 @@ static void check_ranks(struct argp_state *state, struct perf_arguments *a)
 			   o->pattern->name, o->ranks);
 }
 
+/* The options with a number, and where it goes. */
+static const struct number {
+	int key;
+	const char *what;
+	size_t at; /* offset in struct perf_options */
+	long long least, most;
+} numbers[] = {
+	{ 'r', "--ranks", offsetof(struct perf_options, here), 1, GROUP_MAX },
+	{ KEY_CHANNELS, "--channels", offsetof(struct perf_options, channels), 1,
+	  PERF_CHANNELS_MAX },
+	{ 'f', "-f", offsetof(struct perf_options, factor), 2, 1024 },
+	{ 'n', "-n", offsetof(struct perf_options, iterations), 1, COUNT_MAX },
+	{ 'w', "-w", offsetof(struct perf_options, warmups), 0, COUNT_MAX },
+	{ 'c', "-c", offsetof(struct perf_options, check), 0, 1 },
+	{ KEY_ABI, "--abi", offsetof(struct perf_options, abi), 5, 12 },
+	{ KEY_DEV, "--dev", offsetof(struct perf_options, dev), 0, 255 },
+	{ KEY_DEADLINE, "--deadline", offsetof(struct perf_options, deadline_s), 1, DEADLINE_MAX },
+};
+
+static bool parse_number(int key, const char *arg, struct argp_state *state, struct perf_options *o)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		const struct number *n = &numbers[i];
+
+		if (n->key != key)
+			continue;
+		*(int *)(void *)((char *)o + n->at) =
+			(int)args_number(state, n->what, arg, n->least, n->most);
+		return true;
+	}
+	return false;
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct perf_arguments *a = state->input;
@@ -119,47 +153,20 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'p':
 		o->pattern = parse_pattern(state, arg);
 		break;
-	case 'r':
-		o->here = (int)args_number(state, "--ranks", arg, 1, GROUP_MAX);
-		break;
-	case KEY_CHANNELS:
-		o->channels = (int)args_number(state, "--channels", arg, 1, PERF_CHANNELS_MAX);
-		break;
 	case 'b':
 		o->min_bytes = (size_t)args_size(state, "-b", arg, 1, BYTES_MAX);
 		break;
 	case 'e':
 		o->max_bytes = (size_t)args_size(state, "-e", arg, 1, BYTES_MAX);
 		break;
-	case 'f':
-		o->factor = (int)args_number(state, "-f", arg, 2, 1024);
-		break;
 	case 'i':
 		o->step_bytes = (size_t)args_size(state, "-i", arg, 1, BYTES_MAX);
-		break;
-	case 'n':
-		o->iterations = (int)args_number(state, "-n", arg, 1, COUNT_MAX);
-		break;
-	case 'w':
-		o->warmups = (int)args_number(state, "-w", arg, 0, COUNT_MAX);
-		break;
-	case 'c':
-		o->check = args_number(state, "-c", arg, 0, 1);
 		break;
 	case 'd':
 		o->type = parse_type(state, arg);
 		break;
 	case KEY_NET:
 		o->spec = arg;
-		break;
-	case KEY_ABI:
-		o->abi = (int)args_number(state, "--abi", arg, 5, 12);
-		break;
-	case KEY_DEV:
-		o->dev = (int)args_number(state, "--dev", arg, 0, 255);
-		break;
-	case KEY_DEADLINE:
-		o->deadline_s = (int)args_number(state, "--deadline", arg, 1, DEADLINE_MAX);
 		break;
 	case KEY_JSON:
 		o->format = PERF_JSON;
@@ -175,7 +182,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		check_ranks(state, a);
 		break;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return parse_number(key, arg, state, o) ? 0 : ARGP_ERR_UNKNOWN;
 	}
 	return 0;
 }
@@ -188,17 +195,12 @@ bool perf_is_of_two(int ranks)
 /* A precision of 0 prints nothing for 0. */
 char *perf_words(const struct perf_options *o)
 {
-	char *words;
-
-	return asprintf(&words,
-			"--pattern %s --ranks %d --channels %d -b %zu -e %zu -f %d%s%.0zu "
-			"-n %d -w %d -c %d -d %s%s%.0d --dev %d --deadline %d",
-			o->pattern->name, o->here, o->channels, o->min_bytes, o->max_bytes,
-			o->factor, o->step_bytes ? " -i " : "", o->step_bytes, o->iterations,
-			o->warmups, o->check, o->type == PERF_INT32 ? "int32" : "float",
-			o->abi ? " --abi " : "", o->abi, o->dev, o->deadline_s) < 0
-		       ? NULL
-		       : words;
+	return text_format("--pattern %s --ranks %d --channels %d -b %zu -e %zu -f %d%s%.0zu "
+			   "-n %d -w %d -c %d -d %s%s%.0d --dev %d --deadline %d",
+			   o->pattern->name, o->here, o->channels, o->min_bytes, o->max_bytes,
+			   o->factor, o->step_bytes ? " -i " : "", o->step_bytes, o->iterations,
+			   o->warmups, o->check, o->type == PERF_INT32 ? "int32" : "float",
+			   o->abi ? " --abi " : "", o->abi, o->dev, o->deadline_s);
 }
 
 void perf_parse(int argc, char **argv, struct perf_arguments *a)

@@ -14,8 +14,7 @@ struct perf_arguments {
 /* Exits if the command line is wrong. */
 void perf_parse(int argc, char **argv, struct perf_arguments *a);
 
-/* Returns the options that have to be the same on all hosts, as a command line; NULL if out of memory. The caller frees
- * it. */
+/* Returns the options that have to be the same on all hosts, as a command line. */
 char *perf_words(const struct perf_options *o);
 
 bool perf_is_of_two(int ranks);

@@ -256,11 +256,9 @@ static void start(struct run *run)
 	for (size_t i = 0; i < run->count; i++) {
 		const struct host *h = &run->hosts[i];
 
-		node_send(h->node,
-			  json_pack("{s:s, s:i, s:i, s:s}", "op", "run", "first", h->first, "ranks",
-				    run->o->ranks, "options", words ? words : ""));
+		node_send(h->node, json_pack("{s:s, s:i, s:i, s:s}", "op", "run", "first", h->first,
+					     "ranks", run->o->ranks, "options", words));
 	}
-	free(words);
 }
 
 static bool all_have_ended(const struct run *run)

@@ -213,11 +213,10 @@ static int obey(void *arg, int control, const json_t *order)
 	    (o.pattern->is_of_two && !perf_is_of_two(o.ranks)))
 		return -1;
 	own = perf_words(&o);
-	if (own && !strcmp(own, member_text(order, "options")))
+	if (!strcmp(own, member_text(order, "options")))
 		ret = run(&o, first, control);
 	else
-		ret = reject(control, own ? own : "");
-	free(own);
+		ret = reject(control, own);
 	return ret;
 }
 

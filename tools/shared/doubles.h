@@ -18,4 +18,11 @@ static inline void doubles_sort(double *values, size_t count)
 	qsort(values, count, sizeof(*values), doubles_compare);
 }
 
+/* Sorts the values. Returns 0 if there are none, and the upper one of two. */
+static inline double doubles_median(double *values, size_t count)
+{
+	doubles_sort(values, count);
+	return count ? values[count / 2] : 0;
+}
+
 #endif

@@ -3,25 +3,19 @@
 #ifndef TOOLS_SHELL_H
 #define TOOLS_SHELL_H
 
-#include <stdlib.h>
 #include <string.h>
 
-/* Returns the word in single quotes, or NULL if out of memory. The caller frees it. */
+#include "text.h"
+
+/* Returns the word in single quotes. */
 static inline char *shell_quoted(const char *word)
 {
-	char *text = malloc(4 * strlen(word) + 3), *at = text;
+	const char *done = "";
+	size_t bytes;
 
-	if (!text)
-		return NULL;
-	*at++ = '\'';
-	for (; *word; word++) {
-		if (*word == '\'')
-			at = stpcpy(at, "'\\''");
-		else
-			*at++ = *word;
-	}
-	strcpy(at, "'");
-	return text;
+	for (; word[bytes = strcspn(word, "'")]; word += bytes + 1)
+		done = text_format("%s%.*s'\\''", done, (int)bytes, word);
+	return text_format("'%s%s'", done, word);
 }
 
 #endif
