@@ -19,6 +19,8 @@
 #define SECRET_PART  12 /* bytes by which a truncated secret is recognised */
 #define SERIAL_LEAST 12 /* consecutive hexadecimal digits that count as a serial number */
 #define TOKEN_BYTES  64
+#define LIST_ENDS    ", \t\n[]"
+#define RANGE_MAX    4096        /* names; each word of the report is compared with all */
 #define HOSTS_BYTES  (256 << 10) /* maximum read from /etc/hosts */
 
 static bool is_secret(const char *name)
@@ -64,25 +66,55 @@ static void add(struct text_list *list, const char *text, size_t bytes)
 static void add_host(struct scrub *scrub, const char *name, size_t bytes)
 {
 	size_t first = strcspn(name, ".");
+	bool has_letter = false;
 
-	if (!bytes || !strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") ||
-	    !strncasecmp(name, "localhost", 9) || !strncmp(name, "ip6-", 4))
+	for (size_t i = 0; i < bytes; i++)
+		has_letter |= isalpha((unsigned char)name[i]) != 0;
+	if (!has_letter || !strncasecmp(name, "localhost", 9) || !strncmp(name, "ip6-", 4))
 		return;
 	add(&scrub->hosts, name, bytes);
 	add(&scrub->hosts, name, first < bytes ? first : bytes);
 }
 
-/* Adds each name of a list such as "node1,node[3-4]"; for a range, the part before the bracket. */
+/* Adds the names of "node[3-4,07]-ib"; `list` is what the brackets contain. */
+static void add_range(struct scrub *scrub, const char *prefix, size_t bytes, const char *list)
+{
+	const char *suffix = list + strcspn(list, "]");
+	int suffix_bytes;
+
+	suffix += *suffix ? 1 : 0;
+	suffix_bytes = (int)strcspn(suffix, LIST_ENDS);
+	while (isdigit((unsigned char)*list)) {
+		int digits = (int)anynet_min(strspn(list, "0123456789"), 20);
+		char *end;
+		unsigned long from = strtoul(list, &end, 10);
+		unsigned long to = *end == '-' ? strtoul(end + 1, &end, 10) : from;
+
+		for (unsigned long i = from; i <= to && i - from < RANGE_MAX; i++) {
+			char *name = text_format("%.*s%0*lu%.*s", (int)bytes, prefix, digits, i,
+						 suffix_bytes, suffix);
+
+			add_host(scrub, name, strlen(name));
+		}
+		list = end + (*end == ',');
+	}
+}
+
+/* Adds each name of a list such as "node1,node[3-4]"; of a range, also the part before the bracket. */
 static void add_hosts(struct scrub *scrub, const char *text)
 {
 	while (*text) {
-		size_t bytes = strcspn(text, ", \t\n[]:");
+		size_t bytes = strcspn(text, LIST_ENDS), name = strcspn(text, LIST_ENDS ":");
 
-		add_host(scrub, text, bytes);
-		text += bytes;
-		if (*text == '[')
-			text += strcspn(text, "]");
-		text += *text ? 1 : 0;
+		/* "name" or "name:port"; more colons are an IPv6 address. */
+		if (!memchr(text + name + (name < bytes), ':', bytes - name - (name < bytes)))
+			add_host(scrub, text, name);
+		if (text[bytes] == '[') {
+			add_range(scrub, text, bytes, text + bytes + 1);
+			bytes += strcspn(text + bytes, "]");
+			bytes += strcspn(text + bytes, ", \t\n");
+		}
+		text += bytes + (text[bytes] ? 1 : 0);
 	}
 }
 

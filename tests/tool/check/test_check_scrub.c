@@ -27,7 +27,9 @@ static void begin(bool keep_names)
 
 	tree_file("etc/hosts", "127.0.0.1 localhost\n10.1.2.3 gpu07.example.com gpu07 # rack 4\n");
 	setenv("USER", "alice", 1);
-	setenv("SLURM_NODELIST", "dgx[01-04],login1", 1);
+	setenv("SLURM_NODELIST", "dgx[01-04,11],4u-rack[7-8]-ib,login1", 1);
+	setenv("MASTER_ADDR", "fd12:3456::7", 1);
+	setenv("NCCL_COMM_ID", "[fd12:3456::8]:29500", 1);
 	setenv("SOME_API_TOKEN", "hunter22", 1);
 	setenv("NCCL_OWN_THING", "swordfish", 1);
 	setenv("SHORT_KEY", "1", 1);
@@ -46,6 +48,9 @@ static void test_hosts_and_users_have_numbers(void **state)
 	expect("login1:29500", "host-2:29500");
 	expect("/home/alice/.nccl.conf and /home/alicex",
 	       "/home/user-1/.nccl.conf and /home/alicex");
+	expect("dgx01 DGX04 dgx11 and dgx[01-04,11]; not dgx05, dgx1",
+	       "host-3 host-4 host-5 and host-6[01-04,11]; not dgx05, dgx1");
+	expect("4u-rack8-ib.example.com, 4u-rack9 -ib", "host-7, 4u-rack9 -ib");
 	expect("localhost eth0 mlx5_0 libibverbs", "localhost eth0 mlx5_0 libibverbs");
 }
 
@@ -57,8 +62,10 @@ static void test_addresses_have_numbers(void **state)
 	expect("127.0.0.1 0.0.0.0 ::1 ::", "127.0.0.1 0.0.0.0 ::1 ::");
 	expect("fe80::1%eth0, 2001:db8::5/64 and 169.254.1.1",
 	       "link-local-3%eth0, ipv6-4/64 and link-local-5");
-	expect("b8:ce:f6:01:02:03 b8ce:f603:0001:0203", "serial-6 serial-7");
-	expect("guid 0x506b4b0300ca1234", "guid serial-8");
+	expect("fd12:3456::7, [fd12:3456::8]:29500, fd12:3456::7",
+	       "ipv6-6, [ipv6-7]:29500, ipv6-6");
+	expect("b8:ce:f6:01:02:03 b8ce:f603:0001:0203", "serial-8 serial-9");
+	expect("guid 0x506b4b0300ca1234", "guid serial-10");
 	expect("0000:3b:00.0 at 12:34:56, driver 535.104.05, kernel 6.8.0-45",
 	       "0000:3b:00.0 at 12:34:56, driver 535.104.05, kernel 6.8.0-45");
 	expect("NCCL 2.12 – 2.30", "NCCL 2.12 – 2.30");
