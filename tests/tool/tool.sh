@@ -99,6 +99,12 @@ print)
 	expect 0 "examined" "$tool" devices
 	expect 0 '"transport": "TCP"' "$tool" devices --json
 	NCCL_NET=IB NCCL_IB_DISABLE=1 expect 0 "the net 'IB'" "$tool" devices
+	# Bytes that are not UTF-8, and an escape sequence.
+	odd=(env -u ANYNET_TRANSPORT ANYNET_IBVERBS_LIB=$'/no/\xff\e[1m' "$tool")
+	for command in devices config; do
+		expect 0 '/no/\xff\x1b[1m' "${odd[@]}" $command
+		expect 0 '/no/\\xff\\x1b[1m' "${odd[@]}" $command --json
+	done
 	if unshare -rn true 2>/dev/null; then # in a namespace where no interface is up
 		expect 2 "with 0 devices" unshare -rn "$tool" devices
 		expect 2 '"devices": []' unshare -rn "$tool" devices --json

@@ -10,6 +10,7 @@
 
 #include "scrub.h"
 #include "tools/shared/now.h"
+#include "tools/shared/probe.h"
 
 #define REPORT_VERSION 1
 
@@ -20,13 +21,11 @@ static json_t *verdicts(const struct anynet_probe *probe)
 	for (int i = 0; i < probe->candidate_count; i++) {
 		const struct anynet_candidate *candidate = &probe->candidates[i];
 
-		json_array_append_new(list,
-				      json_pack("{s:s, s:o, s:b, s:o}", "network",
-						candidate->transport == ANYNET_TRANSPORT_IB ? "IB"
-											    : "TCP",
-						"name", report_text(candidate->name), "used",
-						candidate->usable, "reason",
-						report_text(candidate->reason)));
+		json_array_append_new(list, json_pack("{s:s, s:o, s:b, s:o}", "network",
+						      probe_transport(candidate->transport), "name",
+						      document_text(candidate->name), "used",
+						      candidate->usable, "reason",
+						      document_text(candidate->reason)));
 	}
 	return list;
 }
@@ -48,7 +47,7 @@ static json_t *devices(const struct anynet_probe *probe)
 						(dev->ptr_support & ANYNET_PTR_CUDA) != 0, "dmabuf",
 						(dev->ptr_support & ANYNET_PTR_DMABUF) != 0,
 						"force_flush", dev->force_flush, "gpu_memory",
-						report_text(dev->gpu_memory)));
+						document_text(dev->gpu_memory)));
 	}
 	return list;
 }
@@ -83,7 +82,7 @@ static json_t *settings(void)
 			continue;
 		name = text_copy(*variable, (size_t)(value - *variable));
 		json_object_set_new(all, name,
-				    report_text(scrub_is_known(name) ? value + 1 : "[left out]"));
+				    document_text(scrub_is_known(name) ? value + 1 : "[left out]"));
 	}
 	return all;
 }

@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "check.h"
+#include "tools/shared/document.h"
 
 /* Writes the report to `path`, "-" = standard output. Returns 0 or -errno. */
 int report_write(const struct check *check, const char *path, bool keep_names);
@@ -15,9 +16,6 @@ json_t *report_adapters(const struct check *check);
 json_t *report_gpus(const struct check *check);
 json_t *report_system(const struct check *check);
 json_t *report_libraries(const struct check *check);
-
-/* Returns a string of text_printable. */
-json_t *report_text(const char *text);
 
 /* Adds a file's first line as a member, unless it cannot be read. */
 void report_line(json_t *object, const char *name, const struct host *host, const char *dir,

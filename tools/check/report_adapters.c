@@ -66,7 +66,7 @@ static json_t *of_sysfs(const struct host *host, const char *name)
 						{ "node_type", "node_type" } };
 	char *dir = text_format(DEVICES "/%s", name);
 	char *path = pci_path(host, text_format("%s/device", dir));
-	json_t *adapter = json_pack("{s:o}", "name", report_text(name));
+	json_t *adapter = json_pack("{s:o}", "name", document_text(name));
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		report_line(adapter, files[i][0], host, dir, files[i][1]);

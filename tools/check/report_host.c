@@ -25,7 +25,7 @@ static json_t *kernel_words(const struct host *host)
 		for (size_t i = 0; i < ARRAY_SIZE(begins); i++) {
 			if (strncmp(word, begins[i], strlen(begins[i])) != 0)
 				continue;
-			json_array_append_new(words, report_text(word));
+			json_array_append_new(words, document_text(word));
 			break;
 		}
 	}
@@ -43,7 +43,7 @@ static void add_value(json_t *object, const char *name, const struct host *host,
 			continue;
 		line += strlen(key) + strspn(line + strlen(key), " \t:=\"");
 		json_object_set_new(object, name,
-				    report_text(text_copy(line, strcspn(line, "\""))));
+				    document_text(text_copy(line, strcspn(line, "\""))));
 		return;
 	}
 }
@@ -98,7 +98,7 @@ static json_t *providers(const struct host *host, const char *library)
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < names.count; i++)
-		json_array_append_new(list, report_text(names.items[i]));
+		json_array_append_new(list, document_text(names.items[i]));
 	return list;
 }
 
@@ -106,7 +106,7 @@ static json_t *library(const struct check *check, const char *name)
 {
 	char *path = loader_find(&check->loader, name, NULL, NULL);
 	char *real = path ? host_resolve(&check->host, path) : NULL;
-	json_t *found = real ? json_pack("{s:o}", "file", report_text(real)) : json_null();
+	json_t *found = real ? json_pack("{s:o}", "file", document_text(real)) : json_null();
 
 	if (real && strstr(name, "ibverbs"))
 		json_object_set_new(found, "providers", providers(&check->host, real));
@@ -126,8 +126,8 @@ json_t *report_libraries(const struct check *check)
 		char version[16];
 
 		json_array_append_new(copies,
-				      json_pack("{s:o, s:s, s:s}", "file", report_text(copy->path),
-						"version",
+				      json_pack("{s:o, s:s, s:s}", "file",
+						document_text(copy->path), "version",
 						nccl_version_text(copy->version.code, version),
 						"cuda", copy->version.cuda));
 	}
@@ -150,7 +150,7 @@ static void add_ways(json_t *ways, const struct host *host, const char *gpu, con
 			continue;
 		json_array_append_new(
 			ways, json_pack("{s:s, s:o, s:s, s:s}", "gpu", gpu, "adapter",
-					report_text(names.items[i]), "distance",
+					document_text(names.items[i]), "distance",
 					pci_distance_name(pci_distance(host, path, adapter)), "acs",
 					bridge    ? strrchr(bridge, '/') + 1
 					: unknown ? "not readable"
@@ -176,7 +176,7 @@ json_t *report_gpus(const struct check *check)
 	nvml_read(nvml);
 	for (int i = 0; nvml->state == NVML_WORKS && i < nvml->count; i++)
 		json_array_append_new(names, json_pack("{s:o, s:s}", "name",
-						       report_text(nvml->gpus[i].name), "bus",
+						       document_text(nvml->gpus[i].name), "bus",
 						       nvml->gpus[i].bus_id));
 	if (nvml->state == NVML_WORKS) {
 		json_object_set_new(all, "driver", json_string(nvml->driver));

@@ -4,18 +4,13 @@
 
 #include <string.h>
 
-json_t *report_text(const char *text)
-{
-	return json_string(text_printable(text));
-}
-
 void report_line(json_t *object, const char *name, const struct host *host, const char *dir,
 		 const char *file)
 {
 	char *line = host_line(host, text_format("%s/%s", dir, file));
 
 	if (line && *line)
-		json_object_set_new(object, name, report_text(line));
+		json_object_set_new(object, name, document_text(line));
 }
 
 /* Adds the driver's name, from the link in sysfs. */

@@ -16,6 +16,7 @@
 #include "tools/shared/document.h"
 #include "tools/shared/net/driver.h"
 #include "tools/shared/output_args.h"
+#include "tools/shared/text.h"
 
 #define VALUE_BYTES   ANYNET_LIST_BYTES
 #define CONFIG_FAILED 2
@@ -58,7 +59,8 @@ static void print_text(const struct anynet_config *cfg, const enum anynet_config
 			sources[i] == ANYNET_FROM_ALIAS ? row->alias : source_name(sources[i]);
 
 		anynet_config_format(row, cfg, value, sizeof(value));
-		printf("%-26s %-12s from %s\n", row->name, *value ? value : "''", from);
+		printf("%-26s %-12s from %s\n", row->name, *value ? text_printable(value) : "''",
+		       from);
 		printf("        %s\n        accepts %s", row->doc, row->accepts);
 		printf(row->alias ? "; alternative: %s\n" : "\n", row->alias);
 	}
@@ -73,11 +75,12 @@ static void print_json(const struct anynet_config *cfg, const enum anynet_config
 		const struct anynet_config_row *row = &anynet_config_rows[i];
 
 		anynet_config_format(row, cfg, value, sizeof(value));
-		json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s?, s:s, s:s}",
-						      "name", row->name, "value", value, "source",
-						      source_name(sources[i]), "default",
-						      row->initial, "alias", row->alias, "accepts",
-						      row->accepts, "doc", row->doc));
+		json_array_append_new(list,
+				      json_pack("{s:s, s:o, s:s, s:s, s:s?, s:s, s:s}", "name",
+						row->name, "value", document_text(value), "source",
+						source_name(sources[i]), "default", row->initial,
+						"alias", row->alias, "accepts", row->accepts, "doc",
+						row->doc));
 	}
 	document_print("config", json_pack("{s:o}", "settings", list), stdout);
 }

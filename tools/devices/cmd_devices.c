@@ -13,13 +13,10 @@
 #include "tools/shared/address.h"
 #include "tools/shared/document.h"
 #include "tools/shared/output_args.h"
+#include "tools/shared/probe.h"
+#include "tools/shared/text.h"
 
 #define NO_DEVICE 2 /* exit status: NCCL would get no device */
-
-static const char *transport_name(enum anynet_transport_kind transport)
-{
-	return transport == ANYNET_TRANSPORT_IB ? "IB" : "TCP";
-}
 
 static void print_text(const struct anynet_probe *probe)
 {
@@ -31,7 +28,7 @@ static void print_text(const struct anynet_probe *probe)
 		const struct anynet_device *dev = &probe->devices[i];
 
 		printf("  %2d  %-16s %-3s %7d Mb/s  %-15s  %-20s %s\n", i, dev->name,
-		       transport_name(dev->transport), dev->speed_mbps, dev->ifname,
+		       probe_transport(dev->transport), dev->speed_mbps, dev->ifname,
 		       address_print(&dev->addr, address),
 		       dev->pci_path[0] ? dev->pci_path : "no PCI device");
 		if (*dev->gpu_memory)
@@ -41,39 +38,30 @@ static void print_text(const struct anynet_probe *probe)
 	for (int i = 0; i < probe->candidate_count; i++) {
 		const struct anynet_candidate *c = &probe->candidates[i];
 
-		printf("  %-3s %-16s %-3s %s\n", transport_name(c->transport), c->name,
-		       c->usable ? "yes" : "no", c->reason);
+		printf("  %-3s %-16s %-3s %s\n", probe_transport(c->transport), c->name,
+		       c->usable ? "yes" : "no", text_printable(c->reason));
 	}
 }
 
 static void print_json(const struct anynet_probe *probe)
 {
-	json_t *devices = json_array(), *candidates = json_array(), *all;
-	char address[ADDRESS_TEXT];
+	json_t *devices = json_array();
 
 	for (int i = 0; i < probe->device_count; i++) {
 		const struct anynet_device *dev = &probe->devices[i];
+		json_t *all = json_pack("{s:i}", "index", i);
 
-		json_array_append_new(
-			devices,
-			json_pack("{s:i, s:s, s:s, s:i, s:s, s:s, s:s, s:i, s:i, s:s}", "index", i,
-				  "name", dev->name, "transport", transport_name(dev->transport),
-				  "speed_mbps", dev->speed_mbps, "interface", dev->ifname,
-				  "address", address_print(&dev->addr, address), "pci_path",
-				  dev->pci_path, "max_recvs", dev->max_recvs, "ptr_support",
-				  dev->ptr_support, "gpu_memory", dev->gpu_memory));
+		json_object_update_new(all, probe_device(dev));
+		json_object_update_new(all,
+				       json_pack("{s:s, s:i, s:i, s:s}", "pci_path", dev->pci_path,
+						 "max_recvs", dev->max_recvs, "ptr_support",
+						 dev->ptr_support, "gpu_memory", dev->gpu_memory));
+		json_array_append_new(devices, all);
 	}
-	for (int i = 0; i < probe->candidate_count; i++) {
-		const struct anynet_candidate *c = &probe->candidates[i];
-
-		json_array_append_new(candidates,
-				      json_pack("{s:s, s:s, s:b, s:s}", "transport",
-						transport_name(c->transport), "name", c->name,
-						"usable", c->usable, "reason", c->reason));
-	}
-	all = json_pack("{s:s, s:o, s:o}", "name", anynet_selector_name(), "devices", devices,
-			"candidates", candidates);
-	document_print("devices", all, stdout);
+	document_print("devices",
+		       json_pack("{s:s, s:o, s:o}", "name", anynet_selector_name(), "devices",
+				 devices, "candidates", probe_candidates(probe)),
+		       stdout);
 }
 
 int cmd_devices(int argc, char **argv)

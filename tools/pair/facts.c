@@ -13,6 +13,8 @@
 #include <nccl_net/wire.h>
 
 #include "tools/shared/address.h"
+#include "tools/shared/clean.h"
+#include "tools/shared/probe.h"
 #include "wire.h"
 
 extern char **environ;
@@ -29,7 +31,7 @@ static json_t *environment(void)
 		    (strncmp(*at, "NCCL_", 5) != 0 && strncmp(*at, "ANYNET_", 7) != 0))
 			continue;
 		snprintf(name, sizeof(name), "%.*s", (int)(equals - *at), *at);
-		snprintf(value, sizeof(value), "%s", equals + 1);
+		clean(value, sizeof(value), equals + 1, strlen(equals + 1));
 		if (!strcmp(name, "ANYNET_SECRET_FILE"))
 			strcpy(value, "(set)");
 		json_object_set_new(env, name, json_string(value));
@@ -37,40 +39,17 @@ static json_t *environment(void)
 	return env;
 }
 
-static const char *transport_name(enum anynet_transport_kind transport)
-{
-	return transport == ANYNET_TRANSPORT_IB ? "IB" : "TCP";
-}
-
 static json_t *devices(const struct anynet_probe *probe)
 {
 	json_t *list = json_array();
 
 	for (int i = 0; i < probe->device_count; i++) {
-		const struct anynet_device *dev = &probe->devices[i];
-		char address[ADDRESS_TEXT], name[IFNAMSIZ];
-		int mtu = address_interface(&dev->addr, name);
+		json_t *device = probe_device(&probe->devices[i]);
+		char name[IFNAMSIZ];
 
-		json_array_append_new(list,
-				      json_pack("{s:s, s:s, s:i, s:s, s:s, s:i}", "name", dev->name,
-						"transport", transport_name(dev->transport), "speed_mbps",
-						dev->speed_mbps, "interface", dev->ifname,
-						"address", address_print(&dev->addr, address),
-						"mtu", mtu));
-	}
-	return list;
-}
-
-static json_t *candidates(const struct anynet_probe *probe)
-{
-	json_t *list = json_array();
-
-	for (int i = 0; i < probe->candidate_count; i++) {
-		const struct anynet_candidate *c = &probe->candidates[i];
-
-		json_array_append_new(list, json_pack("{s:s, s:s, s:b, s:s}", "transport",
-						      transport_name(c->transport), "name", c->name, "usable",
-						      (int)c->usable, "reason", c->reason));
+		json_object_set_new(device, "mtu",
+				    json_integer(address_interface(&probe->devices[i].addr, name)));
+		json_array_append_new(list, device);
 	}
 	return list;
 }
@@ -85,7 +64,7 @@ json_t *facts_gather(const struct anynet_config *cfg, const struct anynet_probe 
 			  ANYNET_VERSION, "wire", ANYNET_WIRE_VERSION, "host", kernel.nodename,
 			  "kernel", kernel.release, "port_min", cfg->port_min, "port_max",
 			  cfg->port_max, "env", environment(), "devices", devices(probe),
-			  "candidates", candidates(probe));
+			  "candidates", probe_candidates(probe));
 	facts_ask_libraries(facts);
 	return facts;
 }

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "text.h"
+
 void document_print(const char *command, json_t *members, FILE *out)
 {
 	json_t *all = json_pack("{s:s, s:i, s:s}", "anynet", ANYNET_VERSION, "schema",
@@ -17,4 +19,9 @@ void document_print(const char *command, json_t *members, FILE *out)
 	fputc('\n', out);
 	json_decref(members);
 	json_decref(all);
+}
+
+json_t *document_text(const char *text)
+{
+	return json_string(text_printable(text));
 }

@@ -18,4 +18,7 @@
  */
 void document_print(const char *command, json_t *members, FILE *out);
 
+/* Returns a string of text_printable: `text` may have any bytes. */
+json_t *document_text(const char *text);
+
 #endif
