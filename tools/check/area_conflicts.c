@@ -107,10 +107,11 @@ static void check_sockets(struct check *check)
 {
 	const char *threads = host_env("NCCL_SOCKET_NTHREADS");
 	const char *sockets = host_env("NCCL_NSOCKS_PERTHREAD");
-	long product =
-		(threads ? strtol(threads, NULL, 0) : 1) * (sockets ? strtol(sockets, NULL, 0) : 1);
+	long product;
 
-	if (!threads || !sockets || product <= 64 || product > 1024 * 1024)
+	if (!threads || !sockets ||
+	    __builtin_mul_overflow(strtol(threads, NULL, 0), strtol(sockets, NULL, 0), &product) ||
+	    product <= 64 || product > 1024 * 1024)
 		return;
 	found(check, CHECK_WARN, "too-many-sockets",
 	      "NCCL_SOCKET_NTHREADS=%s times NCCL_NSOCKS_PERTHREAD=%s is %ld sockets per "

@@ -168,6 +168,8 @@ case_settings() {
 	finds too-many-sockets warn "128 sockets" "at most 64"
 	check NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4
 	finds_not too-many-sockets
+	check NCCL_SOCKET_NTHREADS=4611686018427387904 NCCL_NSOCKS_PERTHREAD=16
+	finds_not too-many-sockets
 	check ANYNET_TCP_EAGER=1m
 	finds adjusted warn "half of ANYNET_TCP_REPLAY"
 	check NCCL_NET=IB NCCL_IB_DISABLE=1
