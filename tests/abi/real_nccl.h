@@ -8,4 +8,12 @@
 /* Files of LIBNCCL_FILES that cannot be read are an error. */
 void real_nccl_find(struct nccl_copies *copies, const struct loader *loader);
 
+struct file_bytes {
+	unsigned char *bytes;
+	size_t size;
+};
+
+/* The whole file; the caller frees the bytes. */
+struct file_bytes file_bytes_read(const char *path);
+
 #endif

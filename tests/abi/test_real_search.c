@@ -290,21 +290,14 @@ static void hide(unsigned char *bytes, size_t size, int api)
 
 static void write_copy(const char *path, const char *from, int newest)
 {
-	struct elf_file elf;
-	unsigned char *bytes;
-	char err[300];
+	struct file_bytes copy = file_bytes_read(from);
 	FILE *file;
 
-	check_that(!elf_file_open(&elf, from, err, sizeof(err)), "%s", err);
-	bytes = malloc(elf.size);
-	check(bytes);
-	memcpy(bytes, elf.bytes, elf.size);
 	for (int api = newest + 1; api <= 12; api++)
-		hide(bytes, elf.size, api);
+		hide(copy.bytes, copy.size, api);
 	file = fopen(path, "we");
-	check(file && fwrite(bytes, elf.size, 1, file) == 1 && !fclose(file));
-	free(bytes);
-	elf_file_close(&elf);
+	check(file && fwrite(copy.bytes, copy.size, 1, file) == 1 && !fclose(file));
+	free(copy.bytes);
 }
 
 /* NCCL's shims: how it uses a plugin without newer tables. It does not use v5. */

@@ -23,7 +23,6 @@
 
 #include "real_nccl.h"
 #include "tools/check/releases.h"
-#include "tools/shared/net/elf_file.h"
 
 #define OURS_OLDEST 5
 #define OURS_NEWEST 12
@@ -322,19 +321,19 @@ static void test_held_by_other_loaders(struct test_net *net)
 /* --- a real libnccl --- */
 
 /* Is the text, with its terminating zero, anywhere in the file? */
-static bool has_text(const struct elf_file *elf, const char *text)
+static bool has_text(const struct file_bytes *file, const char *text)
 {
-	return memmem(elf->bytes, elf->size, text, strlen(text) + 1) != NULL;
+	return memmem(file->bytes, file->size, text, strlen(text) + 1) != NULL;
 }
 
 /* Does any text begin like this? */
-static bool has_beginning(const struct elf_file *elf, const char *text)
+static bool has_beginning(const struct file_bytes *file, const char *text)
 {
-	return memmem(elf->bytes, elf->size, text, strlen(text)) != NULL;
+	return memmem(file->bytes, file->size, text, strlen(text)) != NULL;
 }
 
 /* Returns the table that this one uses. */
-static int compare_tables(const struct elf_file *elf, const struct nccl_copy *copy, void *ours)
+static int compare_tables(const struct file_bytes *file, const struct nccl_copy *copy, void *ours)
 {
 	const struct release_range *range = release_range_of(copy->version.code);
 	int taken = 0;
@@ -345,7 +344,7 @@ static int compare_tables(const struct elf_file *elf, const struct nccl_copy *co
 		char symbol[32];
 
 		snprintf(symbol, sizeof(symbol), "ncclNetPlugin_v%d", api);
-		check_that(has_text(elf, symbol) == known, "%s: NCCL %d %s %s", copy->path,
+		check_that(has_text(file, symbol) == known, "%s: NCCL %d %s %s", copy->path,
 			   copy->version.code, known ? "does not know" : "knows", symbol);
 		check_that(!dlsym(ours, symbol) == (api < OURS_OLDEST || api > OURS_NEWEST), "%s",
 			   symbol);
@@ -354,29 +353,29 @@ static int compare_tables(const struct elf_file *elf, const struct nccl_copy *co
 	}
 	check_that(taken || range->api_newest < OURS_OLDEST, "%s: NCCL %d takes no table of ours",
 		   copy->path, copy->version.code);
-	check_that(!range->none_word || has_text(elf, "none"), "%s: no 'none'", copy->path);
-	check_that(copy->version.code < 22200 || has_text(elf, "STATIC_PLUGIN"),
+	check_that(!range->none_word || has_text(file, "none"), "%s: no 'none'", copy->path);
+	check_that(copy->version.code < 22200 || has_text(file, "STATIC_PLUGIN"),
 		   "%s: no STATIC_PLUGIN", copy->path);
-	check_that(range->naming == NAMING_FIXED || has_text(elf, "NCCL_NET_PLUGIN"),
+	check_that(range->naming == NAMING_FIXED || has_text(file, "NCCL_NET_PLUGIN"),
 		   "%s: no NCCL_NET_PLUGIN", copy->path);
 	/* A text that is copied whole may be in the code, eight letters at a time; a beginning or a format is not. */
-	check_that(has_text(elf, "libnccl-net") || has_text(elf, DEFAULT_NAME) ||
-			   has_text(elf, "libnccl-net-%s.so"),
+	check_that(has_text(file, "libnccl-net") || has_text(file, DEFAULT_NAME) ||
+			   has_text(file, "libnccl-net-%s.so"),
 		   "%s: no %s", copy->path, DEFAULT_NAME);
-	check_that(has_beginning(elf, "NCCL_NET_PLUGIN list ") == (range->naming == NAMING_LIST),
+	check_that(has_beginning(file, "NCCL_NET_PLUGIN list ") == (range->naming == NAMING_LIST),
 		   "%s: NCCL %d, and NCCL_NET_PLUGIN is %s list", copy->path, copy->version.code,
 		   range->naming == NAMING_LIST ? "no" : "a");
 	return taken;
 }
 
 /* Names of plugins in the file: "ncclXyz_v7". The library may export nets only. */
-static unsigned compare_plugins(const struct elf_file *elf, void *ours)
+static unsigned compare_plugins(const struct file_bytes *file, void *ours)
 {
 	static const char start[] = "\0nccl";
-	const char *end = (const char *)elf->bytes + elf->size;
+	const char *end = (const char *)file->bytes + file->size;
 	unsigned asked = 0;
 
-	for (const char *at = (const char *)elf->bytes;
+	for (const char *at = (const char *)file->bytes;
 	     (at = memmem(at, (size_t)(end - at), start, sizeof(start) - 1)); at++) {
 		char symbol[64] = "", letters[48];
 		int version, used = 0;
@@ -407,18 +406,17 @@ static void test_real_libnccl(struct test_net *net)
 	real_nccl_find(&copies, &loader);
 	for (size_t i = 0; i < copies.count; i++) {
 		const struct nccl_copy *copy = &copies.list[i];
-		struct elf_file elf;
-		char err[300];
+		struct file_bytes file;
 		int taken;
 
-		if (copy->error || !copy->version.code ||
-		    elf_file_open(&elf, copy->path, err, sizeof(err)))
+		if (copy->error || !copy->version.code)
 			continue;
-		taken = compare_tables(&elf, copy, ours);
-		check(compare_plugins(&elf, ours) > 0);
+		file = file_bytes_read(copy->path);
+		taken = compare_tables(&file, copy, ours);
+		check(compare_plugins(&file, ours) > 0);
 		printf("%s: NCCL %d asks as it should, and takes v%d\n", copy->path,
 		       copy->version.code, taken);
-		elf_file_close(&elf);
+		free(file.bytes);
 		compared++;
 	}
 	dlclose(ours);

@@ -29,7 +29,7 @@ struct job {
 	char **namespaces;
 };
 
-static int move_in(const struct group *g, const struct job *job)
+static int move_in(struct group *g, const struct job *job)
 {
 	char path[400], name[16];
 	int fd;
