@@ -157,7 +157,6 @@ struct fake_wqe {
 	/* faults that apply to it */
 	bool begun, lost, cut, garbled, torn, mute;
 	bool overtaken; /* the next one is written first */
-	bool placed;    /* it was */
 	int drops;
 	uint64_t answer_ns; /* not before; 0 = at once */
 	enum ibv_wc_status status;
@@ -210,6 +209,7 @@ struct fake_qp {
 	struct fake_rqe *rq;
 	uint32_t rq_head, rq_tail, rq_slots;
 	uint32_t expected_psn, received; /* packets; received stays at PSN_MASK / 2 */
+	uint32_t ahead; /* 1 + PSN of the WRITE that came before its turn; 0 = none */
 	bool heard;
 	bool deaf;             /* nothing more arrives at it */
 	struct held_cqe *held; /* in their order: [head, tail) */
@@ -233,8 +233,7 @@ struct request {
 	uint64_t remote_addr, length;
 	bool solicited, cut, garbled, mute;
 	bool torn;   /* its end only, the rest comes later */
-	bool ahead;  /* written before its turn … */
-	bool placed; /* … which this is */
+	bool ahead; /* written before its turn */
 };
 
 enum outcome {

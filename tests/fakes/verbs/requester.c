@@ -168,7 +168,6 @@ static struct request request_of(const struct fake_qp *qp, const struct fake_wqe
 		.cut = wqe->cut,
 		.garbled = wqe->garbled,
 		.mute = qp->muted || wqe->mute,
-		.placed = wqe->placed,
 	};
 }
 
@@ -329,7 +328,7 @@ static void let_overtake(struct fake_qp *qp, struct fake_wqe *wqe)
 	if (!is_write(wqe) || !is_write(next) || next->begun || wqe_spans(qp, next, payload) < 0 ||
 	    !can_leave(qp, &request.to))
 		return;
-	next->begun = next->placed = true;
+	next->begun = true;
 	carry(&request, payload, &unused);
 }
 

@@ -197,17 +197,19 @@ static void apply_write(struct fake_qp *qp, const struct request *request,
 		return;
 	}
 	payload = whole_or_half(request, payload, &bytes);
-	if (!request->placed)
+	if (request->ahead || qp->ahead != request->psn + 1)
 		dma_copy(&to, payload, bytes);
 }
 
-/* It has overtaken earlier ones. Its errors are detected at its turn. */
+/* It has overtaken earlier ones. Its errors are detected at its turn, and it is not written again. Only this end knows that
+ * it has come: the simulated network may have lost it. */
 static void place_ahead(struct fake_qp *qp, const struct request *request,
 			const struct span *payload)
 {
 	struct reply unused;
 
 	apply_write(qp, request, payload, &unused);
+	qp->ahead = request->psn + 1;
 }
 
 static void show_end(const struct fake_qp *qp, const struct request *request,
