@@ -2,7 +2,6 @@
 /* The parsers of the settings; see config_parse.h. */
 #include "config_parse.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -11,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include <nccl_net/subnet.h>
 #include <nccl_net/util.h>
 
 #define CHUNK_MULTIPLE 128 /* an LL128 line must not be split (net-api.md §3.5) */
@@ -312,33 +312,11 @@ static void drop_port(char *text)
 	}
 }
 
-/* Always decimal, also with a leading 0. */
-static bool is_prefix_length(const char *text, long most)
-{
-	size_t digits = strspn(text, "0123456789");
-
-	return digits && digits <= 3 && !text[digits] && strtol(text, NULL, 10) <= most;
-}
-
 static bool is_network(const char *text)
 {
-	char addr[INET6_ADDRSTRLEN + 1];
-	size_t bytes = strcspn(text, "/");
-	unsigned char ip[sizeof(struct in6_addr)];
-	long most;
+	struct subnet subnet;
 
-	if (bytes >= sizeof(addr))
-		return false;
-	memcpy(addr, text, bytes);
-	addr[bytes] = 0;
-	if (inet_pton(AF_INET, addr, ip) == 1)
-		most = 32;
-	else if (inet_pton(AF_INET6, addr, ip) == 1)
-		most = 128;
-	else
-		return false;
-	text += bytes;
-	return !*text || is_prefix_length(text + 1, most);
+	return subnet_parse(text, strlen(text), &subnet);
 }
 
 /* NCCL_COMM_ID may be "name:port". Its subnet could only be found with the resolver, so the value is accepted and not

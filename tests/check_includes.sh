@@ -34,7 +34,7 @@ forbid "NCCL's ABI is not the transports' business" '(.*/)?abi/' transports
 forbid "the contracts include only each other" '(.*/)?(plugin|transports|tools|tests)/' include
 forbid "the contracts do not know NCCL's ABI" '(nccl_net/)?abi/' \
 	include/nccl_net/comm.h include/nccl_net/config.h include/nccl_net/device.h \
-	include/nccl_net/log.h include/nccl_net/stats.h include/nccl_net/util.h include/nccl_net/wire.h
+	include/nccl_net/log.h include/nccl_net/stats.h include/nccl_net/subnet.h include/nccl_net/util.h include/nccl_net/wire.h
 forbid "product code never includes tests" "(.*/)?tests/" plugin transports tools include
 # A program's locale decides what is a letter, and which two differ in case only: see util.h.
 if grep -RnE --include='*.[ch]' '\b(strn?casecmp|strcasestr|to(lower|upper)|is(al(num|pha)|print|graph|punct|space|upper|lower))\(' \

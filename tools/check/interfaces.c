@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transports/base/subnet.h"
+#include <nccl_net/subnet.h>
+
 #include "transports/device/name_filter.h"
 
 #include "host.h"

@@ -11,8 +11,9 @@
 #include <strings.h>
 #include <sys/socket.h>
 
+#include <nccl_net/subnet.h>
+
 #include "plugin/config_names.h"
-#include "transports/base/subnet.h"
 
 #include "tools/shared/text.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* IP networks; see subnet.h. */
-#include "base/subnet.h"
+#include <nccl_net/subnet.h>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

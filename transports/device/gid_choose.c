@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/subnet.h"
+#include <nccl_net/subnet.h>
 
 bool gid_has_route(const struct gid *own, const struct gid *peer)
 {

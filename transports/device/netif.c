@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <nccl_net/subnet.h>
 #include <nccl_net/util.h>
 
-#include "base/subnet.h"
 #include "device/name_filter.h"
 
 #define STACK_MAX  8  /* max depth of stacked interfaces (a VLAN on a VLAN); ends loops */

@@ -5,7 +5,7 @@
 #include <netinet/in.h>
 #include <string.h>
 
-#include "base/subnet.h"
+#include <nccl_net/subnet.h>
 
 #define NETWORKS_MAX 256 /* more than the length of the setting allows */
 #define MAPPED_BITS  96  /* prefix length of the IPv4-mapped addresses, ::ffff:0:0/96 */

@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
+#include <nccl_net/subnet.h>
 #include <nccl_net/util.h>
 
 #include "transports/base/log_once.h"
-#include "transports/base/subnet.h"
 #include "transports/wire/allow.h"
 
 static struct sockaddr_storage addr_of(const char *text)
