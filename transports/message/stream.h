@@ -93,6 +93,7 @@ struct stream_signs {
 	bool waiting;      /* the peer's host has not acknowledged everything that was sent */
 	unsigned tries;    /* retransmissions or window probes in a row without an answer */
 	unsigned quiet_ms; /* since the last packet from the peer's host */
+	unsigned sent_ms;  /* since data was last sent */
 	unsigned rtt_us, rtt_var_us;
 	bool lost;      /* the port has gone down since the queue pair was made */
 	uint64_t acked; /* bytes of this connection that the peer's host has acknowledged */
@@ -112,7 +113,7 @@ struct stream_progress {
 	struct stream_position from; /* position at which the present connection began */
 	uint64_t acked;              /* signs.acked at that time */
 	uint64_t began_ms;           /* when the connection began */
-	unsigned same;               /* connections in a row that began at the position of the one before */
+	unsigned same;               /* connections in a row, but for idle ones, that all began at `from` */
 	unsigned vain;               /* connections in a row that moved nothing although there was data */
 	uint64_t since_ms;           /* nothing is known to have moved since then; idle time is left out */
 	unsigned narrowed;           /* connections made with small packets, in all */
@@ -165,7 +166,9 @@ struct stream_nic {
 struct stream_health {
 	/* When the path fell silent: something sent is unacknowledged since then. 0 = it is not silent */
 	uint64_t silent_ms;
-	uint8_t alarms;           /* recent alarms: each doubles the silence that raises the next one */
+	uint8_t alarms;           /* recent false alarms: each doubles the silence that raises the next one */
+	bool alarm;               /* one has been raised, and it is not known yet whether it was false */
+	bool lost;                /* when the connection was made, something had been lost on the one before */
 	uint64_t alarmed_ms;      /* time of the last alarm */
 	uint64_t suspected_ms;    /* when the peer last reported the path as suspect; 0 = not on this connection */
 	bool suspected;           /* the peer's report is not handled yet */

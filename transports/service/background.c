@@ -24,6 +24,7 @@
 #include "session/registry.h"
 
 #define LOOK_MS       100  /* between two visits to every comm */
+#define GRACE_MS      10   /* a thread that polls a comm sees within this time that it needs attention */
 #define URGENT_MS     2    /* between two rounds while a comm needs attention soon */
 #define ENDS_PER_LOOK 64   /* closed comms destroyed in one round */
 #define EXIT_DRAIN_MS 1000 /* at exit, for draining closed comms */
@@ -67,6 +68,7 @@ bool background_runs(void)
 struct look {
 	bool due;    /* LOOK_MS have passed: visit every comm */
 	bool urgent; /* a comm needs attention soon */
+	bool asked;  /* comms have been marked that nobody may poll */
 	unsigned ended;
 	struct anynet_comm *ends[ENDS_PER_LOOK];
 };
@@ -97,8 +99,10 @@ static void visit(struct anynet_comm *comm, void *arg)
 
 	if (atomic_load(&comm->attention) || atomic_load(&comm->session->closing))
 		serve(comm, look);
-	else if (look->due)
+	else if (look->due) {
 		atomic_store(&comm->attention, true);
+		look->asked = true;
+	}
 }
 
 static void end_closed(struct look *look)
@@ -194,7 +198,8 @@ static void *background_thread(void *arg)
 {
 	struct epoll_event events[4];
 	uint64_t last = 0;
-	bool urgent = false, served = false;
+	bool served = false;
+	int pause_ms = LOOK_MS;
 	unsigned engine = 0;
 
 	while (!is_over()) {
@@ -210,7 +215,7 @@ static void *background_thread(void *arg)
 		 * for each. */
 		if (!served)
 			listen_watch(background.epfd, EVENT_ENGINE, &engine);
-		n = epoll_wait(background.epfd, events, 4, urgent || served ? URGENT_MS : LOOK_MS);
+		n = epoll_wait(background.epfd, events, 4, served ? URGENT_MS : pause_ms);
 		served = false;
 		for (int i = 0; i < n; i++)
 			served |= take_event(&events[i]);
@@ -229,7 +234,7 @@ static void *background_thread(void *arg)
 		end_closed(&look);
 		if (ib_chores())
 			registry_each(poke_all, NULL);
-		urgent = look.urgent;
+		pause_ms = look.urgent ? URGENT_MS : look.asked ? GRACE_MS : LOOK_MS;
 	}
 	stats_want(false);
 	return arg;

@@ -346,6 +346,7 @@ void comm_stream_back(struct anynet_comm *comm, struct anynet_stream *stream, in
 	}
 	comm->session->tally.recoveries += stream->breaks.err != 0;
 	note_return(comm, stream, comm->rewound - again);
+	stream->health.lost = comm->rewound != again;
 	if (stream->breaks.err && stream_is_news(stream->breaks.count))
 		anynet_info("%s peer %s pid %u dev %s path %u of %u recovered after %s s: %s",
 			    comm_direction(comm), comm->peer.host, comm->peer.pid, comm->dev->name,

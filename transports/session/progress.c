@@ -25,7 +25,6 @@ void progress_begin(struct anynet_stream *stream, struct stream_position from)
 	struct stream_signs signs = { 0 };
 
 	progress->began_ms = os_now_ms();
-	progress->same++;
 	/* A new position is progress, whatever the kernel reported when the last connection ended. */
 	if (from.frames != progress->from.frames || from.part != progress->from.part ||
 	    !progress->since_ms) {
@@ -61,8 +60,10 @@ static void stuck(struct anynet_stream *stream, uint64_t now)
 void progress_end(struct anynet_stream *stream, uint64_t now)
 {
 	struct stream_progress *progress = &stream->progress;
+	enum stream_moved moved = stream->ops->moved(stream);
 
-	switch (stream->ops->moved(stream)) {
+	progress->same += moved != STREAM_IDLE;
+	switch (moved) {
 	case STREAM_STUCK:
 		stuck(stream, now);
 		break;
@@ -96,7 +97,7 @@ uint64_t progress_pause_ms(const struct anynet_stream *stream)
 {
 	unsigned same = stream->progress.same;
 
-	return !same ? 0 : anynet_min(PAUSE_MIN_MS << anynet_min(same, PAUSE_SHIFTS), PAUSE_MAX_MS);
+	return same < 2 ? 0 : anynet_min(PAUSE_MIN_MS << anynet_min(same - 1, PAUSE_SHIFTS), PAUSE_MAX_MS);
 }
 
 /* Has the stream's own pair broken, over TCP, with nothing better to hope for? */

@@ -44,13 +44,15 @@ void comm_attend(struct anynet_comm *comm)
 	if (now - comm->session->watch.looked_ms >= WATCH_MS ||
 	    atomic_load(&comm->session->carrier_event) || atomic_load(&comm->session->probed))
 		watch_comm(comm, now);
+	else
+		watch_glance(comm, now);
 	if (!comm->is_send && !comm_error(comm))
 		comm_transmit(comm); /* control frames such as SUSPECT */
 	if (!comm->is_send && comm->down)
 		comm_take_rest(comm);
 	if (comm->session->recovery && !comm_error(comm) && !comm->peer_closed)
 		recovery_step(comm, now);
-	if (comm->is_send && !comm_error(comm) && send_owes(comm))
+	if (!comm_error(comm) && (comm->session->watch.out || (comm->is_send && send_owes(comm))))
 		atomic_store(&comm->attention, true);
 }
 

@@ -20,12 +20,16 @@
 #define ACK_DELAY_US 40000 /* for a delayed ACK: the peer may not be reading (Linux: TCP_ATO_MIN) */
 #define SINGLE_TRIES 2     /* without another path: also so many retransmissions without an answer */
 
+#define SENT_MOST_MS 200 /* a path has been silent for no longer than this when it is first looked at */
+
 #define GLANCE_MS  5    /* shortest time between two glances */
 #define SUSPECT_MS 1000 /* for which a SUSPECT frame counts */
 #define PING_SHARE 6    /* heartbeats per ANYNET_PEER_TIMEOUT */
 
-/* Each alarm doubles patience_ms of its path. One alarm is forgotten every ALARM_COUNT_MS. */
+/* Each false alarm doubles patience_ms of its path: up to ALARMS_MAX times where the path has answered after all, once
+ * where a new connection has shown that nothing was lost. One is forgotten every ALARM_COUNT_MS. */
 #define ALARMS_MAX     4
+#define ALARMS_UNSURE  1
 #define ALARM_COUNT_MS 1000
 
 static uint64_t peer_timeout(void)
@@ -45,7 +49,7 @@ static uint64_t silence_of(struct stream_health *health, const struct stream_sig
 		return 0;
 	}
 	if (signs->acked != health->seen.acked || !health->silent_ms)
-		health->silent_ms = now;
+		health->silent_ms = now - anynet_min(signs->sent_ms, SENT_MOST_MS);
 	health->silent_ms = anynet_max(health->silent_ms, heard_ms);
 	return now - health->silent_ms;
 }
@@ -88,15 +92,25 @@ static void suspect(struct anynet_comm *comm, struct anynet_stream *stream, cons
 		    comm->dev->name, stream->index, stream->path, why);
 }
 
+/* The last alarm was false, as far as this is known. */
+static void count_alarm(struct stream_health *health, unsigned most)
+{
+	if (health->alarm && health->alarms < most)
+		health->alarms++;
+	health->alarm = false;
+}
+
 static void raise_alarm(struct anynet_comm *comm, struct anynet_stream *stream, uint64_t now)
 {
-	stream->health.alarms = (uint8_t)anynet_min(alarms(&stream->health, now) + 1, ALARMS_MAX);
+	stream->health.alarms = (uint8_t)alarms(&stream->health, now);
 	stream->health.alarmed_ms = now;
+	stream->health.alarm = true;
 	suspect(comm, stream, "no answer from the peer");
 }
 
 static void trust(struct anynet_comm *comm, struct anynet_stream *stream)
 {
+	count_alarm(&stream->health, ALARMS_MAX);
 	comm_stream_change(comm, stream, STREAM_UP, NULL);
 	recovery_cancel(comm, stream);
 	if (!comm->is_send)
@@ -122,6 +136,8 @@ static void watch_stream(struct anynet_comm *comm, struct anynet_stream *stream,
 	bool lost = signs.lost || has_lost_carrier(stream) ||
 		    (health->suspected_ms && now - health->suspected_ms < SUSPECT_MS);
 
+	if (stream_works(stream)) /* if there was an alarm, the connection has been replaced since */
+		count_alarm(health, health->lost ? 0 : ALARMS_UNSURE);
 	if (told && signs.acked >= health->counted + STREAM_PROGRESS_BYTES) {
 		comm->session->watch.acked += signs.acked - health->counted;
 		health->counted = signs.acked;
@@ -152,6 +168,14 @@ static void ping(struct anynet_comm *comm, uint64_t now)
 		stream->ops->ping(stream);
 		stream->health.counted = stream->health.seen.acked; /* heartbeats do not add up to progress */
 	}
+}
+
+/* No stream works at the receiver: it may see a fault that this side cannot, and has no stream left for a SUSPECT. */
+static void suspect_all(struct anynet_comm *comm)
+{
+	for (unsigned i = 0; i < comm->stream_count; i++)
+		if (stream_stands(comm->streams[i]))
+			comm->noted = comm->streams[i]->health.suspected = true;
 }
 
 static void heartbeat(struct anynet_comm *comm, uint64_t now)
@@ -191,6 +215,18 @@ static bool is_waiting(const struct anynet_comm *comm)
 	return comm_pending(comm) || (comm->is_send && !send_confirmed(comm));
 }
 
+/* Looks again soon, also if NCCL does not call. */
+static void glance_soon(struct anynet_comm *comm, uint64_t now)
+{
+	struct comm_watch *watch = &comm->session->watch;
+
+	if (!has_alternative(comm) || !recovery_wanted())
+		return;
+	watch->out = true;
+	watch->pause_ms = GLANCE_MS;
+	watch->glance_ms = anynet_min(watch->glance_ms, now + GLANCE_MS);
+}
+
 /* True: something is not acknowledged. Skips queue pairs, which have a timeout of their own. */
 static bool glance_at_streams(struct anynet_comm *comm, uint64_t now)
 {
@@ -214,7 +250,11 @@ void watch_glance(struct anynet_comm *comm, uint64_t now)
 
 	if (now < watch->glance_ms || !has_alternative(comm) || !recovery_wanted())
 		return;
-	if (progress != watch->glanced || !is_waiting(comm) || glance_at_streams(comm, now))
+	if (!is_waiting(comm))
+		watch->out = false;
+	else if (progress == watch->glanced)
+		watch->out = glance_at_streams(comm, now);
+	if (progress != watch->glanced || !is_waiting(comm) || watch->out)
 		watch->pause_ms = GLANCE_MS;
 	else
 		watch->pause_ms = anynet_min(watch->pause_ms * 2, WATCH_MS);
@@ -222,22 +262,38 @@ void watch_glance(struct anynet_comm *comm, uint64_t now)
 	watch->glance_ms = now + watch->pause_ms;
 }
 
+/* Not at those that work, if nothing waits and no carrier has changed. */
+static void look_at_streams(struct anynet_comm *comm, bool all, uint64_t now)
+{
+	for (unsigned i = 0; i < comm->stream_count && !comm_error(comm); i++) {
+		if (!stream_stands(comm->streams[i]))
+			continue;
+		progress_look(comm->streams[i], now);
+		if (all || !stream_works(comm->streams[i]))
+			watch_stream(comm, comm->streams[i], now); /* may free it */
+		if (all && stream_stands(comm->streams[i]) && comm->streams[i]->health.silent_ms)
+			glance_soon(comm, now);
+	}
+}
+
 void watch_comm(struct anynet_comm *comm, uint64_t now)
 {
 	struct comm_watch *watch = &comm->session->watch;
 	uint64_t progress = message_ops(comm)->progress(comm) + (comm->is_send ? watch->acked : 0);
-	bool waits = is_waiting(comm);
+	bool event = atomic_exchange(&comm->session->carrier_event, false);
 
 	watch->looked_ms = now;
 	if (comm->is_send && comm->stream_count > 1)
 		send_age_rates(comm);
-	if (atomic_exchange(&comm->session->carrier_event, false)) {
+	if (event) {
 		recorder_note_carriers(comm);
 		recovery_hurry(comm);
 	}
 	/* If a connection exists on this side only, the peer's host answers the PING with a reset. */
-	if (atomic_exchange(&comm->session->probed, false))
+	if (atomic_exchange(&comm->session->probed, false)) {
 		ping(comm, now);
+		suspect_all(comm);
+	}
 	if (!comm_pending(comm) || progress != watch->progress || !watch->since_ms) {
 		if (watch->warned)
 			recorder_note(comm, NULL, ANYNET_EVENT_MOVING, 0, now - watch->since_ms,
@@ -250,13 +306,7 @@ void watch_comm(struct anynet_comm *comm, uint64_t now)
 		heartbeat(comm, now);
 		warn_of_stall(comm, now);
 	}
-	for (unsigned i = 0; i < comm->stream_count && !comm_error(comm); i++) {
-		if (!stream_stands(comm->streams[i]))
-			continue;
-		progress_look(comm->streams[i], now);
-		if (waits || !stream_works(comm->streams[i]))
-			watch_stream(comm, comm->streams[i], now);
-	}
+	look_at_streams(comm, event || is_waiting(comm), now);
 	for (unsigned i = 0; i < comm->stream_count && !comm_error(comm) && recovery_wanted();
 	     i++) {
 		if (!comm->streams[i] || stream_stands(comm->streams[i]))

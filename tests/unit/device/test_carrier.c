@@ -322,6 +322,26 @@ static void test_a_sender_uses_its_other_nic(void **state)
 	pair_close(&pair);
 }
 
+/* The message that comes next must not find out. */
+static void test_a_sender_that_waits_for_nothing_moves_too(void **state)
+{
+	(void)state;
+	pair_open_send(&pair, 2);
+	pair.send->streams[0]->nic.dev = &devices[A0];
+	pair.send->streams[1]->nic.dev = &devices[B0];
+	ip("link set a0 down");
+	wait_down(A0, true);
+	look(pair.send);
+	assert_int_not_equal(pair.send->streams[0]->state, STREAM_SUSPECT);
+	atomic_store(&pair.send->session->carrier_event, true);
+	look(pair.send);
+	assert_int_equal(pair.send->streams[0]->state, STREAM_SUSPECT);
+	assert_non_null(pair.send->session->recovery);
+	ip("link set a0 up");
+	wait_down(A0, false);
+	pair_close(&pair);
+}
+
 /* For example one between addresses of this host. Otherwise it would be closed and reconnected again and again. */
 static void test_a_connection_made_without_the_link_is_left_alone(void **state)
 {
@@ -365,6 +385,7 @@ int main(void)
 		TEST(test_an_overrun_makes_it_forget_which_nics_are_down),
 		TEST(test_a_receiver_tells_the_sender_over_another_nic),
 		TEST(test_a_sender_uses_its_other_nic),
+		TEST(test_a_sender_that_waits_for_nothing_moves_too),
 		TEST(test_a_connection_made_without_the_link_is_left_alone),
 	};
 

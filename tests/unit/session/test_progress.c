@@ -170,6 +170,19 @@ static void by_qp(void)
 	ib.had_qp = true;
 }
 
+/* A stream that carries nothing may be moved often, and then breaks while it has something to send. */
+static void test_idle_connections_delay_no_reconnect(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 5; i++)
+		connection(5, 0, STREAM_IDLE, 0);
+	assert_int_equal(progress_pause_ms(stream), 0);
+	connection(5, 0, STREAM_STUCK, 0);
+	assert_int_equal(progress_pause_ms(stream), 0);
+	connection(5, 0, STREAM_STUCK, 0);
+	assert_int_equal(progress_pause_ms(stream), 20);
+}
+
 /* One that delivered something is replaced at once; a WRITE that is refused will be refused again. */
 static void test_queue_pairs_made_in_vain_follow_each_other_ever_more_slowly(void **state)
 {
@@ -268,6 +281,7 @@ int main(void)
 		T(test_a_connection_that_moves_forgets_those_before),
 		T(test_idle_time_says_nothing),
 		T(test_a_reconnect_at_the_same_position_is_delayed),
+		T(test_idle_connections_delay_no_reconnect),
 		T(test_queue_pairs_made_in_vain_follow_each_other_ever_more_slowly),
 		T(test_queue_pairs_that_break_soon_follow_each_other_ever_more_slowly),
 		T(test_silence_makes_a_pair_narrow),

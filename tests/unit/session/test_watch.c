@@ -10,6 +10,7 @@
 #include "support/capture.h"
 #include "transports/session/recovery.h"
 #include "transports/session/watch.h"
+#include "unit/carrier.h"
 #include "unit/environment.h"
 #include "unit/signs.h"
 
@@ -219,6 +220,80 @@ static void test_alarms_in_a_row_come_ever_later(void **state)
 	signs_look_after(0);
 	signs_look_after(PATIENCE_MS);
 	assert_true(signs_suspect(0));
+}
+
+/* The stream goes on over another connection: a true alarm, or one of which nothing is known. */
+static void replace(bool lost)
+{
+	struct anynet_stream *stream = signs_comm()->streams[0];
+
+	signs.streams[0] = signs_healthy;
+	comm_stream_change(signs_comm(), stream, STREAM_UP, NULL);
+	stream->health.lost = lost;
+	stream->health.silent_ms = 0;
+	signs_look_after(0);
+}
+
+static void test_an_alarm_counts_as_false_unless_something_was_lost(void **state)
+{
+	(void)state;
+	for (int lost = 0; lost < 2; lost++) {
+		open_with_alternative(true);
+		for (uint64_t i = 0; i < 4; i++) {
+			uint64_t ms = i && !lost ? 2 * PATIENCE_MS : PATIENCE_MS;
+
+			signs.streams[0] = signs_dead;
+			signs_look_after(0);
+			signs_look_after(ms - 1);
+			assert_false(signs_suspect(0));
+			signs_look_after(1);
+			assert_true(signs_suspect(0));
+			replace(lost);
+		}
+		pair_close(&signs.pair);
+	}
+}
+
+static void test_a_connection_knows_whether_the_one_before_lost_something(void **state)
+{
+	struct anynet_stream *stream;
+
+	(void)state;
+	signs_open_idle_send(1);
+	stream = signs_comm()->streams[0];
+	pair_send(&signs.pair, signs.out, 8);
+	assert_false(stream->health.lost);
+	resume_send(&signs.pair, 0, 0, 0);
+	assert_true(stream->health.lost);
+}
+
+/* The kernel says when data was last sent: what was sent before that, and is not acknowledged, has waited longer. */
+static void test_a_silence_begins_before_the_first_look(void **state)
+{
+	(void)state;
+	open_with_alternative(true);
+	signs.streams[0] = signs_dead;
+	signs.streams[0].sent_ms = PATIENCE_MS - 1;
+	signs_look_after(0);
+	assert_false(signs_suspect(0));
+	signs_look_after(1);
+	assert_true(signs_suspect(0));
+}
+
+/* The background thread calls again soon. */
+static void test_what_is_not_acknowledged_keeps_the_attention(void **state)
+{
+	struct anynet_comm *comm;
+
+	(void)state;
+	open_with_alternative(false);
+	comm = signs_comm();
+	comm_attend(comm);
+	assert_false(atomic_load(&comm->attention));
+	signs.streams[0] = signs_waits;
+	comm->session->watch.looked_ms = 0;
+	comm_attend(comm);
+	assert_true(atomic_load(&comm->attention));
 }
 
 /* A waiting caller notices before the next look; not if there is no other path. */
@@ -470,6 +545,10 @@ int main(void)
 		TEST(test_a_check_of_a_path_may_end_a_stream),
 		TEST(test_a_path_with_losses_is_not_suspect),
 		TEST(test_alarms_in_a_row_come_ever_later),
+		TEST(test_an_alarm_counts_as_false_unless_something_was_lost),
+		TEST(test_a_connection_knows_whether_the_one_before_lost_something),
+		TEST(test_a_silence_begins_before_the_first_look),
+		TEST(test_what_is_not_acknowledged_keeps_the_attention),
 		TEST(test_a_waiting_caller_checks_silent_paths),
 		TEST(test_each_silence_is_one_line_for_who_wants_to_know),
 		TEST(test_a_path_that_answers_again_is_trusted_again),

@@ -66,6 +66,7 @@ bool tcp_signs(struct anynet_stream *base, struct stream_signs *signs)
 	signs->waiting = info.tcpi_unacked || info.tcpi_probes;
 	signs->tries = (unsigned)anynet_max(info.tcpi_retransmits, info.tcpi_probes);
 	signs->quiet_ms = (unsigned)anynet_min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv);
+	signs->sent_ms = info.tcpi_last_data_sent;
 	signs->rtt_us = info.tcpi_rtt;
 	signs->rtt_var_us = info.tcpi_rttvar;
 	signs->resent = info.tcpi_total_retrans;
