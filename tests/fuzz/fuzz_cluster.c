@@ -16,6 +16,7 @@
 #include "tools/hosts/join.h"
 #include "tools/pair/dial.h"
 #include "tools/pair/traffic.h"
+#include "tools/shared/memory.h"
 
 static void check_orders(const json_t *message)
 {
@@ -101,5 +102,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		check_run(message);
 	}
 	json_decref(message);
+	memory_release(NULL);
 	return 0;
 }

@@ -13,8 +13,9 @@
 #include "input.h"
 #include "tools/pair/print.h"
 #include "tools/pair/request.h"
-#include "tools/shared/judge/verdict.h"
 #include "tools/pair/wire.h"
+#include "tools/shared/judge/verdict.h"
+#include "tools/shared/memory.h"
 
 #define SOCKET_MAX 60000 /* bytes that a socket takes without a reader */
 
@@ -88,5 +89,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		check_result(message);
 	}
 	json_decref(message);
+	memory_release(NULL);
 	return 0;
 }

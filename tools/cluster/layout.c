@@ -4,7 +4,6 @@
  * host can see.
  */
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +13,7 @@
 #include "tools/shared/judge/compare.h"
 #include "tools/shared/judge/finding.h"
 #include "tools/shared/member.h"
+#include "tools/shared/text.h"
 
 #define RANKS_MAX 1000000
 #define NAMED     8 /* missing numbers listed in a finding */
@@ -28,23 +28,6 @@ static long number(const json_t *host, const char *name)
 	return end == text || *end || value < 0 || value > RANKS_MAX ? -1 : value;
 }
 
-/* Lists the numbers below `size` that no host has: "2, 5". Returns how many there are. */
-static size_t missing_numbers(const bool *seen, size_t size, char *text, size_t room)
-{
-	size_t missing = 0, at = 0;
-
-	*text = '\0';
-	for (size_t i = 0; i < size; i++) {
-		if (seen[i])
-			continue;
-		if (missing++ < NAMED)
-			at += (size_t)snprintf(text + at, room - at, "%s%zu", at ? ", " : "", i);
-	}
-	if (missing > NAMED)
-		snprintf(text + at, room - at, " and %zu more", missing - NAMED);
-	return missing;
-}
-
 /*
  * Reports gaps in the numbers of the hosts, which run from 0 to the launcher's number of hosts, if it sets one.
  * Does nothing unless each host has its own number; launcher_repeats reports numbers that are used twice.
@@ -52,8 +35,8 @@ static size_t missing_numbers(const bool *seen, size_t size, char *text, size_t 
 static void gaps(json_t *findings, const json_t *hosts, const char *name, const char *size_name)
 {
 	bool seen[HOSTS_MAX] = { false };
+	struct text_list missing = { 0 };
 	const json_t *host;
-	char text[200];
 	long size = 0;
 	size_t i;
 
@@ -66,14 +49,18 @@ static void gaps(json_t *findings, const json_t *hosts, const char *name, const 
 		size = value >= size ? value + 1 : size;
 		size = told > size ? told : size;
 	}
-	if (!missing_numbers(seen, (size_t)size, text, sizeof(text)))
+	for (i = 0; i < (size_t)size; i++) {
+		if (!seen[i])
+			text_list_add(&missing, text_format("%zu", i));
+	}
+	if (!missing.count)
 		return;
 	judge_add(findings,
 		  &(struct advice){
 			  "launcher", "error", "NCCL waits for the ranks of a missing host.",
 			  "Start the job on that host as well, or number the hosts from 0 without "
 			  "gaps." },
-		  "%s: no host has %s, of %ld hosts", name, text, size);
+		  "%s: no host has %s, of %ld hosts", name, text_list_join(&missing, NAMED), size);
 	finding_concerns(findings, json_array());
 }
 

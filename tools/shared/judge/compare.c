@@ -3,10 +3,10 @@
 #include "compare.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "tools/shared/member.h"
+#include "tools/shared/text.h"
 
 #define VALUE_MAX 200 /* bytes of a value that are printed */
 #define NAMED     6   /* hosts listed for a value */
@@ -52,68 +52,40 @@ static bool is_first(const struct texts *t, size_t host)
 	return true;
 }
 
-static size_t append(char *text, size_t room, size_t at, const char *more)
+/* "'x' on n1, n2 and 3 more" */
+static char *told(const struct texts *t, const char *value)
 {
-	return at + (size_t)snprintf(text + at, room - at, "%.*s", (int)(room - at - 1), more);
-}
+	struct text_list names = { 0 };
 
-/* Appends "'x' on n1, n2 and 3 more". */
-static size_t tell_value(const struct texts *t, const char *value, char *text, size_t room,
-			 size_t at)
-{
-	size_t named = 0, left = count_like(t, value);
-	char part[VALUE_MAX + 40];
-
-	snprintf(part, sizeof(part), "%.*s on ", VALUE_MAX, *value ? value : "none");
-	at = append(text, room, at, part);
-	for (size_t i = 0; i < t->count && named < NAMED; i++) {
-		if (!t->of[i] || strcmp(t->of[i], value) != 0)
-			continue;
-		snprintf(part, sizeof(part), "%s%.64s", named ? ", " : "", texts_name(t, i));
-		at = append(text, room, at, part);
-		named++;
-		left--;
+	for (size_t i = 0; i < t->count; i++) {
+		if (t->of[i] && !strcmp(t->of[i], value))
+			text_list_add(&names, text_format("%.64s", texts_name(t, i)));
 	}
-	if (left) {
-		snprintf(part, sizeof(part), " and %zu more", left);
-		at = append(text, room, at, part);
-	}
-	return at;
-}
-
-/* Lists the values with their hosts, the uncommon ones first. Returns the hosts that differ; NULL = none. */
-static json_t *tell_difference(const struct texts *t, char *text, size_t room)
-{
-	const char *common = most_common(t);
-	json_t *odd = json_array();
-	size_t at = 0, told = 0;
-
-	for (size_t i = 0; common && i < t->count; i++) {
-		if (!t->of[i] || !strcmp(t->of[i], common))
-			continue;
-		json_array_append_new(odd, json_string(texts_name(t, i)));
-		if (!is_first(t, i) || told++ >= VALUES)
-			continue;
-		at = tell_value(t, t->of[i], text, room, at);
-		at = append(text, room, at, "; ");
-	}
-	if (!json_array_size(odd)) {
-		json_decref(odd);
-		return NULL;
-	}
-	tell_value(t, common, text, room, at);
-	return odd;
+	return text_format("%.*s on %s", VALUE_MAX, *value ? value : "none",
+			   text_list_join(&names, NAMED));
 }
 
 void texts_compare(const struct texts *t, const char *what, const struct advice *advice,
 		   json_t *findings)
 {
-	char text[FINDING_MAX - 200];
-	json_t *odd = tell_difference(t, text, sizeof(text));
+	const char *common = most_common(t);
+	json_t *odd = json_array();
+	char *text = text_dup("");
+	size_t values = 0;
 
-	if (!odd)
+	/* Each value with its hosts, the uncommon ones first. */
+	for (size_t i = 0; common && i < t->count; i++) {
+		if (!t->of[i] || !strcmp(t->of[i], common))
+			continue;
+		json_array_append_new(odd, json_string(texts_name(t, i)));
+		if (is_first(t, i) && values++ < VALUES)
+			text = text_format("%s%s; ", text, told(t, t->of[i]));
+	}
+	if (!json_array_size(odd)) {
+		json_decref(odd);
 		return;
-	judge_add(findings, advice, "%.150s: %s", what, text);
+	}
+	judge_add(findings, advice, "%.150s: %s%s", what, text, told(t, common));
 	finding_concerns(findings, odd);
 }
 
@@ -121,14 +93,29 @@ void texts_repeat(const struct texts *t, const char *what, const struct advice *
 		  json_t *findings)
 {
 	for (size_t i = 0; i < t->count; i++) {
-		char text[FINDING_MAX - 200];
-
 		if (!t->of[i] || !is_first(t, i) || count_like(t, t->of[i]) < 2)
 			continue;
-		tell_value(t, t->of[i], text, sizeof(text), 0);
-		judge_add(findings, advice, "%.150s: %s", what, text);
+		judge_add(findings, advice, "%.150s: %s", what, told(t, t->of[i]));
 		finding_concerns(findings, json_array());
 	}
+}
+
+struct texts texts_made(const json_t *hosts, const char *(*make)(const json_t *facts))
+{
+	struct texts t = { .hosts = hosts };
+	const json_t *host;
+	size_t i;
+
+	json_array_foreach (hosts, i, host) {
+		const json_t *facts = json_object_get(host, "facts");
+
+		if (i == HOSTS_MAX)
+			break;
+		t.count = i + 1;
+		if (json_is_object(facts))
+			t.of[i] = make(facts);
+	}
+	return t;
 }
 
 struct texts texts_of(const json_t *hosts, const char *part, const char *key, const char *missing)

@@ -21,6 +21,9 @@ struct texts {
  * of the host. `missing` stands for a value that a host did not report. */
 struct texts texts_of(const json_t *hosts, const char *part, const char *key, const char *missing);
 
+/* Makes each host's value from its facts. */
+struct texts texts_made(const json_t *hosts, const char *(*make)(const json_t *facts));
+
 const char *texts_name(const struct texts *t, size_t host);
 
 /* If the hosts differ, adds one finding that lists each value with its hosts. */

@@ -2,7 +2,6 @@
 /* Comparison of hosts; see hosts.h. */
 #include "hosts.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include <nccl_net/util.h>
@@ -10,8 +9,7 @@
 #include "compare.h"
 #include "tools/shared/address.h"
 #include "tools/shared/member.h"
-
-#define DEVICES_MAX 200 /* bytes of a host's device list that are printed */
+#include "tools/shared/text.h"
 
 /* --- versions and settings --- */
 
@@ -48,26 +46,16 @@ static void compare_versions(json_t *findings, const json_t *hosts)
 	}
 }
 
+static const char *protocol(const json_t *facts)
+{
+	return text_format("%lld", member_int(facts, "wire", 0, INT32_MAX, 0));
+}
+
 /* Compares the version of the plugins' wire protocol. */
 static void compare_protocols(json_t *findings, const json_t *hosts)
 {
-	static char numbers[HOSTS_MAX][24];
-	struct texts t = { .hosts = hosts };
-	const json_t *host;
-	size_t i;
+	struct texts t = texts_made(hosts, protocol);
 
-	json_array_foreach (hosts, i, host) {
-		const json_t *facts = json_object_get(host, "facts");
-
-		if (i == HOSTS_MAX)
-			break;
-		t.count = i + 1;
-		if (!json_is_object(facts))
-			continue;
-		snprintf(numbers[i], sizeof(numbers[i]), "%lld",
-			 member_int(facts, "wire", 0, INT32_MAX, 0));
-		t.of[i] = numbers[i];
-	}
 	texts_compare(&t, "anynet's wire protocol",
 		      &(struct advice){ "version", "error", "The plugins cannot communicate.",
 					"Install the same version of anynet on all hosts." },
@@ -143,52 +131,37 @@ bool host_is_cut_off(const json_t *facts, const json_t *way)
 	return true;
 }
 
-/* Writes "2 x IB 200000 Mb/s, 1 x TCP 10000 Mb/s", in device order. */
-static void describe_devices(const json_t *facts, char *text, size_t room)
+/* "2 x IB 200000 Mb/s, 1 x TCP 10000 Mb/s", in device order. */
+static const char *describe_devices(const json_t *facts)
 {
-	const json_t *devices = json_object_get(facts, "devices"), *dev, *other;
-	size_t i, j, at = 0;
+	const json_t *devices = json_object_get(facts, "devices"), *dev;
+	struct text_list all = { 0 }, kinds = { 0 }, told = { 0 };
+	size_t i;
 
-	*text = '\0';
-	json_array_foreach (devices, i, dev) {
-		const char *transport = member_text(dev, "transport");
-		long long speed = member_int(dev, "speed_mbps", 0, INT32_MAX, 0);
-		size_t alike = 0, before = 0;
-		char part[80];
+	json_array_foreach (devices, i, dev)
+		text_list_add(&all, text_format("%.8s %lld Mb/s", member_text(dev, "transport"),
+						member_int(dev, "speed_mbps", 0, INT32_MAX, 0)));
+	for (i = 0; i < all.count; i++)
+		text_list_add_new(&kinds, all.items[i]);
+	for (i = 0; i < kinds.count; i++) {
+		size_t alike = 0;
 
-		json_array_foreach (devices, j, other) {
-			if (strcmp(member_text(other, "transport"), transport) != 0 ||
-			    member_int(other, "speed_mbps", 0, INT32_MAX, 0) != speed)
-				continue;
-			alike++;
-			before += j < i;
-		}
-		if (before)
-			continue;
-		snprintf(part, sizeof(part), "%s%zu x %.8s %lld Mb/s", at ? ", " : "", alike,
-			 transport, speed);
-		at += (size_t)snprintf(text + at, room - at, "%.*s", (int)(room - at - 1), part);
+		for (size_t k = 0; k < all.count; k++)
+			alike += !strcmp(all.items[k], kinds.items[i]);
+		text_list_add(&told, text_format("%zu x %s", alike, kinds.items[i]));
 	}
+	return text_list_join(&told, told.count);
 }
 
 static void compare_devices(json_t *findings, const json_t *hosts)
 {
-	static char sets[HOSTS_MAX][DEVICES_MAX];
-	struct texts t = { .hosts = hosts };
-	const json_t *host;
-	size_t i;
+	struct texts t = texts_made(hosts, describe_devices);
 
-	json_array_foreach (hosts, i, host) {
-		const json_t *facts = json_object_get(host, "facts");
+	for (size_t i = 0; i < t.count; i++) {
+		const json_t *host = json_array_get(hosts, i);
 
-		if (i == HOSTS_MAX)
-			break;
-		t.count = i + 1;
-		if (!json_is_object(facts))
-			continue;
-		describe_devices(facts, sets[i], sizeof(sets[i]));
-		t.of[i] = sets[i];
-		if (!host_is_cut_off(facts, json_object_get(host, "way")))
+		if (!t.of[i] ||
+		    !host_is_cut_off(json_object_get(host, "facts"), json_object_get(host, "way")))
 			continue;
 		judge_add(findings,
 			  &(struct advice){
@@ -196,7 +169,7 @@ static void compare_devices(json_t *findings, const json_t *hosts)
 				  "Run `anynet devices` on that host: it prints the devices and "
 				  "the reasons; check NCCL_SOCKET_IFNAME there." },
 			  "%.64s: %s", texts_name(&t, i),
-			  *sets[i] ? "the plugin gets only the loopback interface"
+			  *t.of[i] ? "the plugin gets only the loopback interface"
 				   : "no usable device");
 		finding_concerns(findings, json_pack("[s]", texts_name(&t, i)));
 	}
