@@ -2,7 +2,6 @@
 /* Comparison with an earlier run; see baseline.h. */
 #include "baseline.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "tools/shared/judge/finding.h"
@@ -11,35 +10,26 @@
 #define ROSE 2.0  /* minimum round trips above this multiple of the earlier one are reported */
 #define MORE 20.0 /* microseconds; smaller increases of round trips are not reported */
 
-static const char again[] = "Measure again on idle hosts. If the difference stays, compare NICs, "
-			    "cables, switch ports, drivers and settings with the earlier state.";
+static const struct advice advice = {
+	.level = "warning",
+	.why = "The path between them has become slower.",
+	.fix = "Measure again on idle hosts. If the difference stays, compare NICs, cables, switch "
+	       "ports, drivers and settings with the earlier state."
+};
 
 static void compare_cells(struct blame *slower, struct blame *later, const struct matrix *m,
 			  size_t a, size_t b, const struct cell *then)
 {
 	const struct cell *now = matrix_at(m, a, b);
-	char text[300];
 
-	if (now->mb_s > 0 && now->mb_s < FELL * then->mb_s) {
-		snprintf(text, sizeof(text), "%s to %s %.3f GB/s, earlier %.3f GB/s", m->names[a],
-			 m->names[b], now->mb_s / 1e3, then->mb_s / 1e3);
-		blame_pair(slower, a, b,
-			   &(struct advice){ .level = "warning",
-					     .why = "The path between them has become slower.",
-					     .fix = again },
-			   text);
-	}
+	if (now->mb_s > 0 && now->mb_s < FELL * then->mb_s)
+		blame_pair(slower, a, b, &advice, "%s to %s %.3f GB/s, earlier %.3f GB/s",
+			   m->names[a], m->names[b], now->mb_s / 1e3, then->mb_s / 1e3);
 	if (now->us_least > ROSE * then->us_least && now->us_least > then->us_least + MORE &&
-	    then->us_least > 0) {
-		snprintf(text, sizeof(text), "%s and %s: minimum round trip %.1f us, earlier "
-					     "%.1f us",
-			 m->names[a], m->names[b], now->us_least, then->us_least);
-		blame_pair(later, a, b,
-			   &(struct advice){ .level = "warning",
-					     .why = "The path between them has become slower.",
-					     .fix = again },
-			   text);
-	}
+	    then->us_least > 0)
+		blame_pair(later, a, b, &advice,
+			   "%s and %s: minimum round trip %.1f us, earlier %.1f us", m->names[a],
+			   m->names[b], now->us_least, then->us_least);
 }
 
 static void name_hosts(json_t *findings, const struct matrix *m, const struct matrix *other,

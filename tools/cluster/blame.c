@@ -2,11 +2,12 @@
 /* Attribution of faults to hosts; see blame.h. */
 #include "blame.h"
 
-#include <stdio.h>
-#include <stdlib.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "tools/shared/judge/finding.h"
+#include "tools/shared/memory.h"
+#include "tools/shared/text.h"
 
 #define LEAST_PAIRS 2 /* a host is blamed for at least this many bad pairs */
 
@@ -29,30 +30,28 @@ static struct bad *at(const struct blame *b, size_t one, size_t other)
 
 struct blame *blame_new(const struct matrix *m, const char *kind, const char *label)
 {
-	struct blame *b = calloc(1, sizeof(*b));
+	struct blame *b = memory_get(sizeof(*b));
 
-	if (!b)
-		return NULL;
-	*b = (struct blame){ .m = m, .kind = kind, .label = label };
-	b->pairs = calloc(m->hosts * m->hosts, sizeof(*b->pairs));
-	if (b->pairs)
-		return b;
-	free(b);
-	return NULL;
+	*b = (struct blame){ m, kind, label, memory_get(m->hosts * m->hosts * sizeof(*b->pairs)) };
+	return b;
 }
 
 void blame_pair(struct blame *b, size_t one, size_t other, const struct advice *advice,
-		const char *what)
+		const char *fmt, ...)
 {
-	struct bad *bad = b ? at(b, one, other) : NULL;
+	struct bad *bad = at(b, one, other);
+	va_list args;
 
-	if (bad && !bad->what)
-		*bad = (struct bad){ strdup(what), *advice };
+	if (bad->what)
+		return;
+	va_start(args, fmt);
+	*bad = (struct bad){ text_vformat(fmt, args), *advice };
+	va_end(args);
 }
 
 bool blame_has(const struct blame *b, size_t one, size_t other)
 {
-	return b && at(b, one, other)->what;
+	return at(b, one, other)->what;
 }
 
 struct tally {
@@ -113,11 +112,10 @@ static void blame_hosts(const struct blame *b, json_t *findings, bool *blamed)
 	size_t host;
 
 	while ((host = worst_host(b, blamed, &t)) < b->m->hosts) {
-		char who[200];
-
-		snprintf(who, sizeof(who), "%s: %s with %zu of %zu hosts, such as",
-			 b->m->names[host], b->label, t.bad, t.all);
-		add(b, findings, t.first, who, json_pack("[s]", b->m->names[host]));
+		add(b, findings, t.first,
+		    text_format("%s: %s with %zu of %zu hosts, such as", b->m->names[host],
+				b->label, t.bad, t.all),
+		    json_pack("[s]", b->m->names[host]));
 		blamed[host] = true;
 	}
 }
@@ -126,13 +124,10 @@ static void blame_links(const struct blame *b, json_t *findings, const bool *bla
 {
 	for (size_t i = 0; i < b->m->hosts; i++) {
 		for (size_t j = i + 1; j < b->m->hosts; j++) {
-			char who[300];
-
 			if (blamed[i] || blamed[j] || !blame_has(b, i, j))
 				continue;
-			snprintf(who, sizeof(who), "%s and %s: %s", b->m->names[i], b->m->names[j],
-				 b->label);
-			add(b, findings, at(b, i, j), who,
+			add(b, findings, at(b, i, j),
+			    text_format("%s and %s: %s", b->m->names[i], b->m->names[j], b->label),
 			    json_pack("[s, s]", b->m->names[i], b->m->names[j]));
 		}
 	}
@@ -143,7 +138,6 @@ static bool blame_all(const struct blame *b, json_t *findings)
 {
 	const struct bad *first = NULL;
 	size_t bad = 0;
-	char who[100];
 
 	for (size_t i = 0; i < b->m->hosts * b->m->hosts; i++) {
 		if (b->pairs[i].what && !bad++)
@@ -151,23 +145,18 @@ static bool blame_all(const struct blame *b, json_t *findings)
 	}
 	if (b->m->hosts < 3 || bad < 3 || bad < b->m->links)
 		return false;
-	snprintf(who, sizeof(who), "all hosts: %s between all %zu pairs, such as", b->label, bad);
-	add(b, findings, first, who, json_array());
+	add(b, findings, first,
+	    text_format("all hosts: %s between all %zu pairs, such as", b->label, bad),
+	    json_array());
 	return true;
 }
 
-void blame_settle(struct blame *b, json_t *findings)
+void blame_tell(const struct blame *b, json_t *findings)
 {
 	bool blamed[HOSTS_MAX] = { false };
 
-	if (!b)
+	if (blame_all(b, findings))
 		return;
-	if (findings && !blame_all(b, findings)) {
-		blame_hosts(b, findings, blamed);
-		blame_links(b, findings, blamed);
-	}
-	for (size_t i = 0; i < b->m->hosts * b->m->hosts; i++)
-		free(b->pairs[i].what);
-	free(b->pairs);
-	free(b);
+	blame_hosts(b, findings, blamed);
+	blame_links(b, findings, blamed);
 }

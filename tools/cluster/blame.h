@@ -9,26 +9,21 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include <nccl_net/util.h>
+
 #include "matrix.h"
 #include "tools/shared/judge/finding.h"
 
 struct blame;
 
-/*
- * `kind` is the id of the findings, `label` describes such a pair ("slow"). Neither is copied. Returns NULL if out
- * of memory; the functions below do nothing with NULL.
- */
+/* `kind` is the id of the findings, `label` describes such a pair ("slow"). Neither is copied. */
 struct blame *blame_new(const struct matrix *m, const char *kind, const char *label);
 
-/*
- * Records a bad pair. Only the first call for a pair counts. `what` is copied; the texts of `advice`, which has no
- * id, must live until blame_settle.
- */
+/* Records a bad pair. Only the first call for a pair counts. The texts of `advice`, which has no id, are not copied. */
 void blame_pair(struct blame *b, size_t one, size_t other, const struct advice *advice,
-		const char *what);
+		const char *fmt, ...) ANYNET_PRINTF(5, 6);
 bool blame_has(const struct blame *b, size_t one, size_t other);
 
-/* Adds the findings to `findings`, if not NULL, and frees b. */
-void blame_settle(struct blame *b, json_t *findings);
+void blame_tell(const struct blame *b, json_t *findings);
 
 #endif

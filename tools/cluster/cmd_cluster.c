@@ -90,7 +90,6 @@ static json_t *read_baseline(struct argp_state *state, const char *path)
 
 	if (!doc || matrix_read(doc, &m, &why))
 		argp_error(state, "--baseline %s: %s", path, why);
-	matrix_free(&m);
 	/* Not compared, and most of the document. */
 	json_array_foreach (json_object_get(doc, "links"), i, link)
 		json_object_del(link, "measured");

@@ -236,7 +236,6 @@ static void repeat_unclear(struct run *run, const json_t *doc)
 		if (is_connected(&pair))
 			measure_pairs(run, &pair, 1, text);
 	}
-	matrix_free(&m);
 	json_decref(unclear);
 }
 

@@ -261,7 +261,6 @@ void cluster_html(const json_t *doc, FILE *out)
 		put_map(out, &m, "Round trips in microseconds", FIGURE_US);
 		put_map(out, &m, "Bandwidth in GB/s, from row to column", FIGURE_MB_S);
 		put_links(out, &m);
-		matrix_free(&m);
 	}
 	put_hosts(out, json_object_get(doc, "hosts"));
 	fputs(script, out);

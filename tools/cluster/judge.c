@@ -2,7 +2,6 @@
 /* Findings of a run; see judge.h. */
 #include "judge.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include <nccl_net/util.h>
@@ -14,10 +13,9 @@
 #include "tools/shared/judge/verdict.h"
 #include "tools/shared/member.h"
 
-#define SLOW     0.5  /* bandwidth below this share of the median is slow */
-#define LATE     3.0  /* minimum round trips above this multiple of their median are high */
-#define LATE_US  50.0 /* microseconds; smaller differences from the median are ignored */
-#define TEXT_MAX 900
+#define SLOW    0.5  /* bandwidth below this share of the median is slow */
+#define LATE    3.0  /* minimum round trips above this multiple of their median are high */
+#define LATE_US 50.0 /* microseconds; smaller differences from the median are ignored */
 
 /* Faults of pairs, as `anynet pair` reports them; pairs with the same one are blamed together. */
 enum group {
@@ -51,16 +49,6 @@ static enum group group_of(const json_t *finding)
 	return OTHER;
 }
 
-/* The finding is in terms of a local and a remote end: name the two hosts. */
-static void describe(char *text, const struct matrix *m, size_t a, size_t b, const json_t *finding)
-{
-	const struct cell *there = matrix_at(m, a, b);
-	size_t here = there->backwards ? b : a, far = there->backwards ? a : b;
-
-	snprintf(text, TEXT_MAX, "local %s, remote %s: %.600s", m->names[here], m->names[far],
-		 member_text(finding, "finding"));
-}
-
 struct gathered {
 	const struct matrix *m;
 	double mb_s, us; /* medians of bandwidths and of minimum round trips */
@@ -79,7 +67,7 @@ static void take_finding(struct gathered *k, size_t a, size_t b, const json_t *f
 {
 	enum group group = group_of(finding);
 	const char *why = member_text(finding, "why"), *fix = member_text(finding, "fix");
-	char text[TEXT_MAX];
+	bool backwards = matrix_at(k->m, a, b)->backwards;
 
 	if (!strcmp(member_text(finding, "level"), "note"))
 		return;
@@ -92,11 +80,12 @@ static void take_finding(struct gathered *k, size_t a, size_t b, const json_t *f
 		fix = "Check firewalls, routes and interfaces between the two; --port sets a "
 		      "fixed port for this test.";
 	}
-	describe(text, k->m, a, b, finding);
+	/* The finding is in terms of a local and a remote end: name the two hosts. */
 	blame_pair(k->by[group], a, b,
 		   &(struct advice){
 			   .level = member_text(finding, "level"), .why = why, .fix = fix },
-		   text);
+		   "local %s, remote %s: %.600s", k->m->names[backwards ? b : a],
+		   k->m->names[backwards ? a : b], member_text(finding, "finding"));
 }
 
 static void take_pair(struct gathered *k, size_t a, size_t b)
@@ -110,24 +99,14 @@ static void take_pair(struct gathered *k, size_t a, size_t b)
 		take_finding(k, a, b, finding);
 }
 
-static void describe_rates(char *text, const struct matrix *m, size_t a, size_t b, double median)
-{
-	snprintf(text, TEXT_MAX,
-		 "%s to %s %.3f GB/s, %s to %s %.3f GB/s; the median of all is %.3f", m->names[a],
-		 m->names[b], matrix_at(m, a, b)->mb_s / 1e3, m->names[b], m->names[a],
-		 matrix_at(m, b, a)->mb_s / 1e3, median / 1e3);
-}
-
 static void take_figures(struct gathered *k, size_t a, size_t b)
 {
 	const struct matrix *m = k->m;
 	const struct cell *cell = matrix_at(m, a, b);
-	char text[TEXT_MAX];
 
 	if (blame_has(k->by[BROKEN], a, b) || blame_has(k->by[LOSS], a, b))
 		return;
 	if (is_slow(k, a, b) || is_slow(k, b, a)) {
-		describe_rates(text, m, a, b, k->mb_s);
 		blame_pair(k->slow, a, b,
 			   &(struct advice){
 				   .level = "warning",
@@ -137,13 +116,11 @@ static void take_figures(struct gathered *k, size_t a, size_t b)
 				   .fix = "Check speed and error counters of its NIC and switch "
 					  "port (`ethtool`, `ethtool -S`), and run `anynet pair` "
 					  "between the two." },
-			   text);
+			   "%s to %s %.3f GB/s, %s to %s %.3f GB/s; the median of all is %.3f",
+			   m->names[a], m->names[b], cell->mb_s / 1e3, m->names[b], m->names[a],
+			   matrix_at(m, b, a)->mb_s / 1e3, k->mb_s / 1e3);
 	}
 	if (cell->us_least > LATE * k->us && cell->us_least > k->us + LATE_US) {
-		snprintf(text, TEXT_MAX,
-			 "%s and %s: minimum round trip %.1f us; the median of "
-			 "all is %.1f us",
-			 m->names[a], m->names[b], cell->us_least, k->us);
 		blame_pair(
 			k->late, a, b,
 			&(struct advice){
@@ -152,7 +129,8 @@ static void take_figures(struct gathered *k, size_t a, size_t b)
 				       "it. Possible causes: a detour, a full queue, or power "
 				       "saving.",
 				.fix = "Compare the routes (`tracepath`), and the CPU governors of the hosts." },
-			text);
+			"%s and %s: minimum round trip %.1f us; the median of all is %.1f us",
+			m->names[a], m->names[b], cell->us_least, k->us);
 	}
 }
 
@@ -182,7 +160,8 @@ static void take_paths(json_t *findings, const struct matrix *m)
 					"over TCP");
 		}
 	}
-	blame_settle(other, ib ? findings : NULL);
+	if (ib)
+		blame_tell(other, findings);
 }
 
 static void gather(struct gathered *k, const struct matrix *m, const struct matrix *old)
@@ -211,15 +190,14 @@ static void gather(struct gathered *k, const struct matrix *m, const struct matr
 		compare_links(k->slower, k->later, m, old);
 }
 
-static void settle(struct gathered *k, json_t *findings)
+static void tell(const struct gathered *k, json_t *findings)
 {
 	for (enum group g = BROKEN; g < GROUPS; g++)
-		blame_settle(k->by[g], findings);
-	blame_settle(k->slow, findings);
-	blame_settle(k->late, findings);
-	blame_settle(k->slower, findings);
-	blame_settle(k->later, findings);
-	json_decref(k->lists);
+		blame_tell(k->by[g], findings);
+	blame_tell(k->slow, findings);
+	blame_tell(k->late, findings);
+	blame_tell(k->slower, findings);
+	blame_tell(k->later, findings);
 }
 
 /* Reports the hosts whose worker could not be started or failed. */
@@ -260,14 +238,13 @@ json_t *judge(const json_t *doc, const json_t *before)
 	compared = before && !matrix_read(before, &old, &why);
 	missing(findings, json_object_get(doc, "hosts"));
 	gather(&k, &m, compared ? &old : NULL);
-	settle(&k, findings);
+	tell(&k, findings);
+	json_decref(k.lists);
 	take_paths(findings, &m);
 	judge_hosts(findings, json_object_get(doc, "hosts"));
 	judge_ranks(findings, json_object_get(doc, "hosts"));
 	if (compared)
 		compare_names(findings, &m, &old);
-	matrix_free(&old);
-	matrix_free(&m);
 	return findings_sorted(findings);
 }
 
@@ -303,8 +280,6 @@ json_t *judge_unclear(const json_t *doc, const json_t *before)
 								       (json_int_t)b));
 		}
 	}
-	settle(&k, NULL);
-	matrix_free(&old);
-	matrix_free(&m);
+	json_decref(k.lists);
 	return pairs;
 }

@@ -3,11 +3,11 @@
 #include "matrix.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tools/shared/doubles.h"
 #include "tools/shared/member.h"
+#include "tools/shared/memory.h"
 
 size_t matrix_host(const struct matrix *m, const char *name)
 {
@@ -26,12 +26,8 @@ static int read_names(const json_t *hosts, struct matrix *m, const char **why)
 		*why = "it has no list of hosts, or too many";
 		return -1;
 	}
-	m->names = calloc(count, sizeof(*m->names));
-	m->cells = calloc(count * count, sizeof(*m->cells));
-	if (!m->names || !m->cells) {
-		*why = "out of memory";
-		return -1;
-	}
+	m->names = memory_get(count * sizeof(*m->names));
+	m->cells = memory_get(count * count * sizeof(*m->cells));
 	for (size_t i = 0; i < count; i++) {
 		const char *name = member_text(json_array_get(hosts, i), "name");
 
@@ -84,25 +80,15 @@ int matrix_read(const json_t *doc, struct matrix *m, const char **why)
 	*m = (struct matrix){ 0 };
 	*why = "it has another format";
 	if (member_int(doc, "format", 0, INT32_MAX, 0) != MATRIX_FORMAT ||
-	    read_names(json_object_get(doc, "hosts"), m, why)) {
-		matrix_free(m);
+	    read_names(json_object_get(doc, "hosts"), m, why))
 		return -1;
-	}
 	json_array_foreach (json_object_get(doc, "links"), i, link) {
 		if (read_link(link, m)) {
 			*why = "a pair has unknown hosts, or is there twice";
-			matrix_free(m);
 			return -1;
 		}
 	}
 	return 0;
-}
-
-void matrix_free(struct matrix *m)
-{
-	free(m->names);
-	free(m->cells);
-	*m = (struct matrix){ 0 };
 }
 
 double cell_figure(const struct cell *cell, enum figure figure)
@@ -119,10 +105,10 @@ double cell_figure(const struct cell *cell, enum figure figure)
 
 struct spread matrix_spread(const struct matrix *m, enum figure figure)
 {
-	double *values = calloc(m->hosts * m->hosts, sizeof(*values));
+	double *values = memory_get(m->hosts * m->hosts * sizeof(*values));
 	struct spread s = { 0 };
 
-	for (size_t i = 0; values && i < m->hosts * m->hosts; i++) {
+	for (size_t i = 0; i < m->hosts * m->hosts; i++) {
 		double value = cell_figure(&m->cells[i], figure);
 
 		if (value > 0)
@@ -134,6 +120,5 @@ struct spread matrix_spread(const struct matrix *m, enum figure figure)
 		s.median = values[s.count / 2];
 		s.most = values[s.count - 1];
 	}
-	free(values);
 	return s;
 }

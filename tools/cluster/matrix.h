@@ -40,11 +40,9 @@ struct matrix {
 };
 
 /*
- * Builds the table, which points into `doc`. Returns 0, or -1 with `why` (a constant) if the document is not valid or
- * memory is exhausted.
+ * Builds the table, which points into `doc`. Returns 0, or -1 with `why` (a constant) if the document is not valid.
  */
 int matrix_read(const json_t *doc, struct matrix *m, const char **why);
-void matrix_free(struct matrix *m);
 
 static inline const struct cell *matrix_at(const struct matrix *m, size_t from, size_t to)
 {

@@ -170,7 +170,6 @@ void cluster_print(const json_t *doc, FILE *out, const struct terminal *t)
 		print_paths(&m, out, t);
 		print_figures(&m, "round trip in us", SHOWN_US, out, t);
 		print_figures(&m, "bandwidth in GB/s, from row to column", SHOWN_MB_S, out, t);
-		matrix_free(&m);
 	}
 	print_findings(out, findings, t);
 	print_row(out, t, INDENT, "%s", cluster_verdict(findings));
