@@ -11,13 +11,12 @@
 #include "tools/shared/judge/verdict.h"
 #include "tools/shared/member.h"
 #include "tools/shared/output_args.h"
+#include "tools/shared/text.h"
 
 #define MATRIX_HOSTS 20 /* larger matrices are not printed */
 #define ROW_COLUMNS  5  /* width of the host number */
 #define CELL_COLUMNS 8  /* width of a cell */
 #define INDENT       5
-#define CELL_BYTES   32 /* hosts may report absurd figures, which need more than 7 characters */
-#define LINE_BYTES   (40 + CELL_BYTES * MATRIX_HOSTS)
 
 const char *cluster_verdict(const json_t *findings)
 {
@@ -63,43 +62,37 @@ enum shown {
 	SHOWN_MB_S
 };
 
-static void print_cell(char *text, size_t room, const struct cell *cell, enum shown shown)
+/* Hosts may report absurd figures, which need more than 7 characters. */
+static const char *cell_text(const struct cell *cell, enum shown shown)
 {
 	double value = cell_figure(cell, shown == SHOWN_US ? FIGURE_US : FIGURE_MB_S);
 
 	if (!cell->link)
-		snprintf(text, room, "%7s", "-");
-	else if (!cell->is_ok)
-		snprintf(text, room, "%7s", "BROKEN");
-	else if (shown == SHOWN_PATH)
-		snprintf(text, room, "%7.7s", *cell->path ? cell->path : ".");
-	else if (value <= 0)
-		snprintf(text, room, "%7s", ".");
-	else if (shown == SHOWN_US)
-		snprintf(text, room, "%7.1f", value);
-	else
-		snprintf(text, room, "%7.3f", value / 1e3);
+		return "-";
+	if (!cell->is_ok)
+		return "BROKEN";
+	if (shown == SHOWN_PATH)
+		return *cell->path ? text_format("%.7s", cell->path) : ".";
+	if (value <= 0)
+		return ".";
+	return shown == SHOWN_US ? text_format("%.1f", value) : text_format("%.3f", value / 1e3);
 }
 
 /* Prints the columns from `begin` up to, but not including, `end`. */
 static void print_part(const struct matrix *m, enum shown shown, size_t begin, size_t end,
 		       FILE *out)
 {
-	char line[LINE_BYTES], cell[CELL_BYTES];
+	char *line = text_dup("     ");
 
-	strcpy(line, "     ");
-	for (size_t to = begin; to < end; to++) {
-		snprintf(cell, sizeof(cell), " %7zu", to);
-		strcat(line, cell);
-	}
+	for (size_t to = begin; to < end; to++)
+		line = text_format("%s %7zu", line, to);
 	print_line(out, "%s", line);
 	for (size_t from = 0; from < m->hosts; from++) {
-		snprintf(line, sizeof(line), "%5zu", from);
-		for (size_t to = begin; to < end; to++) {
-			strcat(line, " ");
-			print_cell(cell, sizeof(cell), matrix_at(m, from, to), shown);
-			strcat(line, from == to ? "       " : cell);
-		}
+		line = text_format("%5zu", from);
+		for (size_t to = begin; to < end; to++)
+			line = text_format("%s %7.31s", line,
+					   from == to ? ""
+						      : cell_text(matrix_at(m, from, to), shown));
 		print_line(out, "%s", line);
 	}
 }
