@@ -325,24 +325,31 @@ static int check_for_qp(const struct send_comm *comm, const struct anynet_send *
 	return send->mr || !send->bytes ? 0 : -EADDRNOTAVAIL;
 }
 
-/* NULL = none is free. */
-static struct send_msg *take_slot(struct send_comm *comm)
+/* The slot for the next message; NULL = none is free. */
+static struct send_msg *next_slot(const struct send_comm *comm)
 {
-	struct send_msg *msg;
-	uint16_t slot;
+	if (anynet_likely(comm->free_head != SLOT_NONE))
+		return &comm->msgs[comm->free_head];
+	if (!send_slots_in_turn(comm))
+		return comm->fresh < ANYNET_SENDS ? &comm->msgs[comm->fresh] : NULL;
+	for (unsigned i = 0; i < ANYNET_SENDS; i++) {
+		struct send_msg *msg = &comm->msgs[(comm->turn + i) % ANYNET_SENDS];
 
-	if (anynet_likely(comm->free_head != SLOT_NONE)) {
-		msg = &comm->msgs[comm->free_head];
-		comm->free_head = msg->next;
-		return msg;
+		if (msg->state == SEND_FREE)
+			return msg;
 	}
-	slot = send_slots_in_turn(comm) ? comm->next_seq % ANYNET_SENDS : comm->fresh;
-	if (slot == ANYNET_SENDS || comm->msgs[slot].state != SEND_FREE)
-		return NULL;
-	comm->fresh = (uint16_t)anynet_max(comm->fresh, slot + 1);
-	msg = &comm->msgs[slot];
+	return NULL;
+}
+
+static void take_slot(struct send_comm *comm, struct send_msg *msg)
+{
+	if (anynet_likely(comm->free_head != SLOT_NONE)) {
+		comm->free_head = msg->next;
+		return;
+	}
+	comm->turn = (uint16_t)(msg - comm->msgs + 1);
+	comm->fresh = (uint16_t)anynet_max(comm->fresh, comm->turn);
 	msg->req.comm = &comm->base;
-	return msg;
 }
 
 int send_post(struct anynet_comm *base, const struct anynet_send *send, struct anynet_request **req)
@@ -351,9 +358,11 @@ int send_post(struct anynet_comm *base, const struct anynet_send *send, struct a
 	struct anynet_mr *mr = send->mr;
 	const void *data = send->data;
 	size_t bytes = send->bytes;
-	struct send_msg *msg;
+	struct send_msg *msg = next_slot(comm);
 	int ret;
 
+	if (anynet_unlikely(!msg))
+		return -EAGAIN;
 	if (comm_is_ib(base)) {
 		ret = check_for_qp(comm, send);
 		if (anynet_unlikely(ret))
@@ -366,9 +375,7 @@ int send_post(struct anynet_comm *base, const struct anynet_send *send, struct a
 			mr = NULL;
 		}
 	}
-	msg = take_slot(comm);
-	if (anynet_unlikely(!msg))
-		return -EAGAIN;
+	take_slot(comm, msg);
 	start_message(comm, msg, data, bytes, (uint32_t)send->tag, mr);
 	msg->event = profile_start(base, send->phandle, bytes);
 	*req = &msg->req;

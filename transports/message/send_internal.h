@@ -78,6 +78,7 @@ struct send_comm {
 	uint32_t next_seq;       /* number of the next message */
 	uint16_t free_head;   /* free list of used slots, last used first; empty where slots are used in turn */
 	uint16_t fresh;       /* slots from this one on were never used and take no memory yet */
+	uint16_t turn;        /* where slots are used in turn: the one after the last */
 	uint32_t outstanding; /* requests not reported done */
 	uint32_t undone;      /* requests not done */
 	uint32_t unconfirmed; /* messages not acknowledged */
@@ -142,10 +143,10 @@ bool send_cleared(const struct send_comm *comm, const struct send_msg *msg);
 void send_ask_for_waiting(struct send_comm *comm);
 
 /*
- * Is message n always in slot n mod ANYNET_SENDS? Otherwise the slot used last is used next, because it is in the cache.
- * With several streams of queue pairs an adapter may confirm a message that the receiver reads much later, because its
- * completion is late. A newer message in the same slot could come before, over another stream. A part of it would then lie
- * behind the older frame, which waits for the slot.
+ * Are free slots used in turn, so that one rests as long as possible? Otherwise the one used last is used next, because it
+ * is in the cache. With several streams of queue pairs an adapter may confirm a message that the receiver reads much later,
+ * because its completion is late. A newer message in the same slot could come before, over another stream. A part of it
+ * would then lie behind the older frame, which waits for the slot.
  */
 static inline bool send_slots_in_turn(const struct send_comm *comm)
 {
