@@ -253,11 +253,11 @@ static json_t *processes_json(const struct view *view)
 		json_int_t ran_ms, waited_ms;
 
 		cpu_since(head->pid, &ran_ms, &waited_ms);
-		json_array_append_new(
-			list, json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:I}", "host", head->host,
-					"pid", (json_int_t)head->pid, "rank", head->rank, "job",
-					head->job, "silent_ms", (json_int_t)process->silent_ms,
-					"ran_ms", ran_ms, "waited_ms", waited_ms));
+		json_array_append_new(list, json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:I}", "host",
+						      head->host, "pid", (json_int_t)head->pid,
+						      "rank", head->rank, "job", head->job,
+						      "silent_ms", (json_int_t)process->silent_ms,
+						      "ran_ms", ran_ms, "waited_ms", waited_ms));
 	}
 	return list;
 }

@@ -53,7 +53,8 @@ static void print_connection(struct printer *printer, const struct connection *c
 		snprintf(waits, sizeof(waits), "  %u pending, oldest %.1f s", comm->pending,
 			 words_seconds(connection->oldest_ms));
 	if (comm->breaks)
-		snprintf(flaps, sizeof(flaps), "  broke %u, recovered %u", comm->breaks, comm->recoveries);
+		snprintf(flaps, sizeof(flaps), "  broke %u, recovered %u", comm->breaks,
+			 comm->recoveries);
 	if (comm->again)
 		snprintf(again, sizeof(again), "  %u frame%s retransmitted", comm->again,
 			 words_plural(comm->again));

@@ -40,7 +40,8 @@ static void print_state(const struct connection *connection, const struct page *
 		snprintf(waits, sizeof(waits), ", %u wait%s, the oldest for %.1f s", comm->pending,
 			 comm->pending == 1 ? "s" : "", words_seconds(connection->oldest_ms));
 	if (comm->breaks)
-		snprintf(flaps, sizeof(flaps), ", broke %u, recovered %u", comm->breaks, comm->recoveries);
+		snprintf(flaps, sizeof(flaps), ", broke %u, recovered %u", comm->breaks,
+			 comm->recoveries);
 	if (comm->again)
 		snprintf(again, sizeof(again), ", %u frame%s retransmitted", comm->again,
 			 words_plural(comm->again));
