@@ -62,7 +62,7 @@ static void check_streams(void)
 	for (unsigned i = 0; i < run.comm->stream_count; i++) {
 		const struct anynet_stream *stream = run.comm->streams[i];
 		const struct line *line =
-			stream && stream->fd >= 0 ? acceptor_find(stream->fd) : NULL;
+			stream && stream->path.fd >= 0 ? acceptor_find(stream->path.fd) : NULL;
 
 		must(!line || line_is_answered(line));
 	}

@@ -219,8 +219,8 @@ void ib_over_tcp(unsigned stream, uint8_t how)
 		peer_close(&ib.peers[stream]);
 		break;
 	case 5:
-		if (ib.comm->streams[stream] && ib.comm->streams[stream]->fd >= 0 && how & 0x80)
-			ib.comm->streams[stream]->ended = true; /* as epoll reports */
+		if (ib.comm->streams[stream] && ib.comm->streams[stream]->path.fd >= 0 && how & 0x80)
+			ib.comm->streams[stream]->path.ended = true; /* as epoll reports */
 		break;
 	default:
 		while (ib.peers[stream] >= 0 &&

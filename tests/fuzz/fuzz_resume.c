@@ -69,8 +69,8 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *msg, int flags)
 void take_again(struct anynet_comm *comm)
 {
 	for (unsigned i = 0; i < comm->stream_count; i++)
-		if (comm->streams[i] && comm->streams[i]->fd >= 0)
-			comm->streams[i]->writable = true;
+		if (comm->streams[i] && comm->streams[i]->path.fd >= 0)
+			comm->streams[i]->path.writable = true;
 }
 
 const uint8_t *pattern(uint32_t seq, size_t offset)

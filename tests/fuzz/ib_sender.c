@@ -45,8 +45,8 @@ static void check_write(const struct ib_qp *qp, const struct ibv_send_wr *wr)
 		const struct ib_stream *stream = to_ib(ib.comm->streams[i]);
 
 		for (unsigned k = 0;
-		     stream && stream->qp == qp && stream->cts && k < ANYNET_WIRE_SLOTS; k++)
-			allowed |= allows(&stream->cts[k], wr);
+		     stream && stream->qp == qp && stream->use.cts && k < ANYNET_WIRE_SLOTS; k++)
+			allowed |= allows(&stream->use.cts[k], wr);
 	}
 	must(allowed);
 }
@@ -127,11 +127,11 @@ static void resume(unsigned index)
 
 	if (!stream || comm_error(ib.comm) || ib.comm->peer_closed)
 		return;
-	if (stream->fd >= 0)
+	if (stream->path.fd >= 0)
 		comm_sever(ib.comm, stream, 0);
-	frames = stream->ops->frames(stream);
-	if (to_ib(stream)->by_qp && to_ib(stream)->arrived < frames && choice & 2)
-		frames = to_ib(stream)->arrived;
+	frames = stream_frames(stream);
+	if (to_ib(stream)->by_qp && stream->log.arrived < frames && choice & 2)
+		frames = stream->log.arrived;
 	stub_peer_lies |= choice & 0x0c;
 	if (choice & 4)
 		frames += (uint64_t)(int8_t)input_u8(ib.in);

@@ -24,7 +24,7 @@ struct receiver_stream {
 	size_t head, tail;
 	struct known_frame known[RECEIVER_FRAMES_MAX];
 	uint32_t frames; /* consumed */
-	uint32_t part;   /* as tcp_rx.part */
+	uint32_t part;   /* as stream_position.part */
 	bool open;       /* frame number `frames` has started … */
 	struct anynet_wire_frame header;
 	uint32_t got; /* … and this much of its payload has arrived */

@@ -104,7 +104,7 @@ static void resume(unsigned index, bool true_position)
 	part = peer->part;
 	if (!true_position)
 		lie(&frames, &part);
-	if (stream->fd >= 0)
+	if (stream->path.fd >= 0)
 		comm_sever(run.comm, stream, 0);
 	peer_pair(fds);
 	peer->fd = fds[1];
@@ -130,7 +130,7 @@ static void break_stream(unsigned index, uint8_t how)
 
 	if (!(how & 3)) {
 		peer_close(&run.receiver.stream[index].fd);
-	} else if (!stream || stream->fd < 0) {
+	} else if (!stream || stream->path.fd < 0) {
 		return;
 	} else if (how & 1) {
 		comm_stream_broke(run.comm, stream, how & 4 ? -ETIMEDOUT : -EPIPE);

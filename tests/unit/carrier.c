@@ -150,9 +150,9 @@ void carrier_noticed(struct carrier *carrier, unsigned stream)
 {
 	struct anynet_comm *send = carrier->pair.send;
 
-	for (int i = 0; i < NOTICE_TURNS && send->streams[stream]->fd >= 0; i++)
+	for (int i = 0; i < NOTICE_TURNS && send->streams[stream]->path.fd >= 0; i++)
 		assert_int_equal(comm_turn(send), 0);
-	assert_int_equal(send->streams[stream]->fd, -1);
+	assert_int_equal(send->streams[stream]->path.fd, -1);
 }
 
 /* --- RESUME --- */
@@ -208,7 +208,7 @@ static int give_connection(struct anynet_comm *send, unsigned index, uint64_t fr
 	int fds[2];
 
 	make_socket_pair(fds);
-	if (stream->fd >= 0)
+	if (stream->path.fd >= 0)
 		comm_sever(send, stream, 0);
 	comm_stream_back(send, stream, fds[0], stream->epoch + 1, stream->home,
 			 (struct stream_position){ frames, part });

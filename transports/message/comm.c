@@ -45,5 +45,5 @@ void comm_unpark(struct anynet_comm *comm)
 {
 	for (unsigned i = 0; i < comm->stream_count; i++)
 		if (comm->streams[i])
-			comm->streams[i]->parked = false;
+			comm->streams[i]->path.parked = false;
 }

@@ -92,6 +92,12 @@ static inline int comm_error(const struct anynet_comm *comm)
 	return atomic_load_explicit(&comm->error, memory_order_acquire);
 }
 
+/* Frames of the stream that have been sent (send comm) or consumed (receive comm), over all paths. */
+static inline uint64_t stream_frames(const struct anynet_stream *stream)
+{
+	return stream->comm->is_send ? stream->log.next : stream->at.frames;
+}
+
 /* Is it a comm of an IB device? Then memory is registered, and receives get a CTS. */
 static inline bool comm_is_ib(const struct anynet_comm *comm)
 {

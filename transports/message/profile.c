@@ -11,7 +11,7 @@ void *profile_start_event(struct anynet_comm *comm, void *phandle, size_t bytes)
 {
 	struct profile_socket_event desc = {
 		.type = 1,
-		.socket = { .fd = comm->streams[0] ? comm->streams[0]->fd : -1,
+		.socket = { .fd = comm->streams[0] ? comm->streams[0]->path.fd : -1,
 			    .op = !comm->is_send,
 			    .length = bytes },
 	};

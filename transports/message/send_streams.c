@@ -184,7 +184,7 @@ static int on_suspect(struct send_comm *comm, unsigned index, uint32_t epoch)
 		index < comm->base.stream_count ? comm->base.streams[index] : NULL;
 
 	if (stream_stands(stream) && stream->epoch == epoch)
-		comm->base.noted = stream->health.suspected = true;
+		comm->base.noted = stream->path.health.suspected = true;
 	return 0;
 }
 

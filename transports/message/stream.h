@@ -18,6 +18,7 @@ struct anynet_device;
 struct anynet_mr;
 struct anynet_stream;
 struct ib_qp;
+struct log_frame;
 struct send_comm;
 struct send_msg;
 struct recv_comm;
@@ -54,25 +55,24 @@ struct anynet_stream_ops {
 	/* State of the path. False = not known. */
 	bool (*signs)(struct anynet_stream *stream, struct stream_signs *signs);
 
-	/* Number of frames of the stream that have been sent (send comm) or consumed (receive comm). */
-	uint64_t (*frames)(const struct anynet_stream *stream);
-
 	/* Has this connection moved the stream forward (progress.h)? */
 	enum stream_moved (*moved)(struct anynet_stream *stream);
 
 	/* Send a heartbeat if nothing is in flight, so that a later `signs` shows whether the peer's host lives. */
 	void (*ping)(struct anynet_stream *stream);
 
-	/* End the connection. Nothing reads or writes user memory through it afterwards. The stream keeps what it
-	 * needs to resume over another connection. */
+	/* End the path. Nothing reads or writes user memory through it afterwards. The stream keeps what it needs to
+	 * resume over another one. */
 	void (*sever)(struct anynet_stream *stream);
 
 	/* Receive comm, severed stream: the position from which the sender is to resume. */
 	struct stream_position (*position)(struct anynet_stream *stream);
 
-	/* Continue over stream->fd. `from`: the receiver's position, which only a send comm's stream uses. 0, -EPROTO:
-	 * the receiver cannot be at this position, or another -errno. */
-	int (*resume)(struct anynet_stream *stream, struct stream_position from);
+	/* Severed stream: continue over the connection `fd` between these NICs, which the stream owns even if this fails.
+	 * `from`: the receiver's position, which only a send comm's stream uses. 0, -EPROTO: the receiver cannot be at
+	 * this position, or another -errno. */
+	int (*resume)(struct anynet_stream *stream, int fd, struct anynet_wire_pair pair,
+		      struct stream_position from);
 
 	/* The comm is being closed: see that what was sent arrives. 0: it has; -EAGAIN: not yet, call again; another
 	 * -errno: the stream has broken. */
@@ -163,17 +163,34 @@ struct stream_nic {
 };
 
 /* Signs of life of the path, as watch.c has found them. */
-struct stream_health {
+struct path_health {
 	/* When the path fell silent: something sent is unacknowledged since then. 0 = it is not silent */
 	uint64_t silent_ms;
-	uint8_t alarms;           /* recent false alarms: each doubles the silence that raises the next one */
-	bool alarm;               /* one has been raised, and it is not known yet whether it was false */
-	bool lost;                /* when the connection was made, something had been lost on the one before */
-	uint64_t alarmed_ms;      /* time of the last alarm */
-	uint64_t suspected_ms;    /* when the peer last reported the path as suspect; 0 = not on this connection */
+	uint64_t suspected_ms;    /* when the peer last reported the path as suspect; 0 = it has not */
 	bool suspected;           /* the peer's report is not handled yet */
+	bool lost;                /* when the path began, something had been lost on the one before */
 	struct stream_signs seen; /* as last read */
 	uint64_t counted;         /* bytes acknowledged that have counted as progress */
+};
+
+/* What carries the stream: a TCP connection, and a queue pair beside it (stream_qp). The path code begins it with the
+ * stream or in `resume`, and ends it in `sever`. The last three fields are then known until the next one begins. */
+struct stream_path {
+	int fd;                  /* -1 = no connection */
+	bool readable, writable; /* by the last epoll events; true if not known */
+	bool ended;              /* the connection has ended or broken: read on until recv() shows it */
+	bool parked;             /* the frame at its head waits for a posted receive */
+	struct path_health health;
+	struct stream_nic nic;
+	struct anynet_wire_pair pair; /* the NICs that it joins */
+	char text[112];               /* "10.0.0.1:4711 -> 10.0.0.2:9000", for log lines */
+};
+
+/* Alarms for lack of acknowledgements. */
+struct stream_alarms {
+	uint8_t count; /* recent false ones: each doubles the silence that raises the next one */
+	bool open;     /* one has been raised, and it is not known yet whether it was false */
+	uint64_t ms;   /* time of the last one */
 };
 
 /* Connections that broke. */
@@ -183,29 +200,6 @@ struct stream_breaks {
 	uint32_t count;
 };
 
-/* A stream outlives its connections: the next one resumes at the receiver's position (docs/wire.md). */
-struct anynet_stream {
-	const struct anynet_stream_ops *ops;
-	struct anynet_comm *comm;
-	enum stream_state state; /* changed by comm_stream_change (session/comm.h) only */
-	int fd;                  /* -1 = no connection */
-	uint16_t index;
-	bool readable, writable; /* by the last epoll events; true if not known */
-	bool ended;              /* the connection has ended or broken: read on until recv() shows it */
-	bool parked;             /* the frame at its head waits for a posted receive */
-	struct stream_bye bye;
-	struct stream_qp qp;
-	struct stream_sent sent;
-	uint32_t epoch;
-	struct anynet_wire_pair home; /* the NICs of the plan */
-	struct anynet_wire_pair pair; /* the NICs of the present connection */
-	struct stream_nic nic;
-	struct stream_health health;
-	struct stream_breaks breaks;
-	struct stream_progress progress;
-	char path[112]; /* "10.0.0.1:4711 -> 10.0.0.2:9000", for log lines */
-};
-
 /* What is needed to make a frame again for retransmission. */
 struct frame_id {
 	uint32_t seq;    /* DATA, RTS: number of the message */
@@ -213,6 +207,35 @@ struct frame_id {
 	uint32_t at;     /* DATA: offset of the payload in the message, in units of ANYNET_PART_ALIGN */
 	uint16_t slot;
 	uint8_t type; /* enum anynet_frame_type */
+};
+
+/* Send comm (stream_log.h). Frames are numbered over all paths. Frames [first, next) have been sent and may have to be
+ * sent again; by a queue pair, those before `arrived` have arrived. Frames [next, end) are queued. */
+struct stream_log {
+	struct log_frame *frames;
+	uint32_t room; /* entries, a power of two; frame n has entry n & (room - 1) */
+	uint32_t gone; /* TCP: bytes of frame `next` that have been sent */
+	uint64_t first, next, end;
+	uint64_t arrived;
+};
+
+/* A stream outlives its connections: the next one resumes at the receiver's position (docs/wire.md). */
+struct anynet_stream {
+	const struct anynet_stream_ops *ops;
+	struct anynet_comm *comm;
+	enum stream_state state; /* changed by comm_stream_change (session/comm.h) only */
+	uint16_t index;
+	struct stream_path path;
+	struct stream_bye bye;
+	struct stream_qp qp;
+	struct stream_log log;     /* send comm */
+	struct stream_position at; /* receive comm */
+	struct stream_sent sent;
+	uint32_t epoch;
+	struct anynet_wire_pair home; /* the NICs of the plan */
+	struct stream_alarms alarms;
+	struct stream_breaks breaks;
+	struct stream_progress progress;
 };
 
 /* A frame to send. */
@@ -339,12 +362,13 @@ unsigned recv_completions(const struct recv_comm *comm);
 
 /* --- streams that exist --- */
 
-/* A TCP stream over a connected socket, which the stream owns afterwards. NULL = no memory. */
-struct anynet_stream *tcp_stream_create(struct anynet_comm *comm, int fd, uint16_t index);
+/* A TCP stream over a connected socket between these NICs, which the stream owns afterwards. NULL = no memory. */
+struct anynet_stream *tcp_stream_create(struct anynet_comm *comm, uint16_t index, int fd,
+					struct anynet_wire_pair pair);
 
 /* The same for a comm of an IB device. `qp`: a joined queue pair, which the stream owns as well; NULL = TCP only. */
-struct anynet_stream *ib_stream_create(struct anynet_comm *comm, int fd, uint16_t index,
-				       struct ib_qp *qp);
+struct anynet_stream *ib_stream_create(struct anynet_comm *comm, uint16_t index, int fd,
+				       struct anynet_wire_pair pair, struct ib_qp *qp);
 /* Comm of an IB device: has the stream ever had a queue pair? */
 bool ib_stream_had_qp(const struct anynet_stream *stream);
 
@@ -366,7 +390,9 @@ static inline bool stream_works(const struct anynet_stream *stream)
 /* Has an alarm been raised for lack of acknowledgements, and has nothing come since? A lost carrier does not count. */
 static inline bool stream_is_silent(const struct anynet_stream *stream)
 {
-	return stream->health.silent_ms && stream->health.alarmed_ms >= stream->health.silent_ms;
+	uint64_t silent_ms = stream->path.health.silent_ms;
+
+	return silent_ms && stream->alarms.ms >= silent_ms;
 }
 
 /* Send comm: may a small message go in a frame of the queue pair, without a CTS? False without a queue pair. */

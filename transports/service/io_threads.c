@@ -143,7 +143,7 @@ void io_threads_remove(struct anynet_comm *comm)
 	comm->session->io_epfd = -1;
 	for (unsigned i = 0; i < comm->stream_count; i++)
 		if (stream_stands(comm->streams[i]))
-			epoll_ctl(pool.epfd, EPOLL_CTL_DEL, comm->streams[i]->fd, NULL);
+			epoll_ctl(pool.epfd, EPOLL_CTL_DEL, comm->streams[i]->path.fd, NULL);
 	comm_leave(comm);
 	if (!--pool.used)
 		pool_stop();

@@ -72,21 +72,21 @@ static void tell_stream(const struct anynet_comm *comm, const struct anynet_stre
 					  [STREAM_SUSPECT] = ANYNET_STATS_SUSPECT };
 
 	out->bytes = stream->sent.bytes;
-	out->frames = stream->ops->frames(stream);
-	out->rate = comm->is_send ? stream->health.seen.rate : 0;
-	out->resent = stream->health.seen.resent;
+	out->frames = stream_frames(stream);
+	out->rate = comm->is_send ? stream->path.health.seen.rate : 0;
+	out->resent = stream->path.health.seen.resent;
 	/* Of a connection, or of a queue pair: the other is 0. */
-	out->acked = stream->health.seen.acked + stream->health.seen.qp.acked;
-	out->busy_us = stream->health.seen.busy_us + stream->health.seen.qp.busy_us;
-	out->rtt_us = stream->health.seen.rtt_us + stream->health.seen.qp.rtt_us;
+	out->acked = stream->path.health.seen.acked + stream->path.health.seen.qp.acked;
+	out->busy_us = stream->path.health.seen.busy_us + stream->path.health.seen.qp.busy_us;
+	out->rtt_us = stream->path.health.seen.rtt_us + stream->path.health.seen.qp.rtt_us;
 	out->breaks = stream->breaks.count;
 	out->down_ms = !stream_stands(stream) ? by_clock(round, stream->breaks.ms) : 0;
 	out->index = stream->index;
 	out->epoch = stream->epoch;
 	out->kind = comm_is_ib(comm) && stream->qp.carries ? ANYNET_STATS_QP : ANYNET_STATS_TCP;
 	out->state = states[stream->state];
-	PUT_TEXT(out->device, stream->nic.dev ? stream->nic.dev->name : "");
-	PUT_TEXT(out->path, stream->path);
+	PUT_TEXT(out->device, stream->path.nic.dev ? stream->path.nic.dev->name : "");
+	PUT_TEXT(out->path, stream->path.text);
 }
 
 /* Requests complete in about the order in which they are posted. `mark` is the number of requests at an earlier look:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decides what happens to a stream whose connection has ended, and to a comm with a noted fault. turn.c, watch.c and
- * drain.c notice it. What is sent again follows from the receiver's position: resume.c, path/tcp/tcp_log.c
- * (tcp_log_rewind).
+ * drain.c notice it. What is sent again follows from the receiver's position: resume.c, message/stream_log.c
+ * (stream_log_rewind).
  */
 #include <errno.h>
 
@@ -89,12 +89,12 @@ void comm_take_rest(struct anynet_comm *comm)
 /* The receiver has sent SUSPECT: it may see a fault that this side cannot. */
 static void take_suspect(struct anynet_comm *comm, struct anynet_stream *stream)
 {
-	stream->health.suspected = false;
+	stream->path.health.suspected = false;
 	if (!stream_stands(stream) || !recovery_wanted())
 		return;
 	if (stream_works(stream))
 		comm_stream_change(comm, stream, STREAM_SUSPECT, "reported by the peer");
-	stream->health.suspected_ms = os_now_ms();
+	stream->path.health.suspected_ms = os_now_ms();
 	recovery_stream(comm, stream, true);
 }
 
@@ -104,7 +104,7 @@ int comm_settle(struct anynet_comm *comm)
 	if (*comm->fault.tcp_only_why && !comm->session->tcp_only_told)
 		comm_tell_tcp_only(comm, ANYNET_LOG_WARN);
 	for (unsigned i = 0; i < comm->stream_count; i++)
-		if (comm->streams[i] && comm->streams[i]->health.suspected)
+		if (comm->streams[i] && comm->streams[i]->path.health.suspected)
 			take_suspect(comm, comm->streams[i]);
 	if (comm->fault.err)
 		comm_fail(comm, comm->fault.stream, comm->fault.err, "%s", comm->fault.text);

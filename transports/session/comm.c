@@ -79,7 +79,7 @@ void comm_watch_by_threads(struct anynet_comm *comm, const struct anynet_stream 
 				     .data.u64 = comm->session->io_token };
 
 	if (comm->session->io_epfd >= 0)
-		epoll_ctl(comm->session->io_epfd, EPOLL_CTL_ADD, stream->fd, &event);
+		epoll_ctl(comm->session->io_epfd, EPOLL_CTL_ADD, stream->path.fd, &event);
 }
 
 static int watch_stream(struct anynet_comm *comm, struct anynet_stream *stream)
@@ -88,7 +88,7 @@ static int watch_stream(struct anynet_comm *comm, struct anynet_stream *stream)
 				     .data.ptr = stream };
 
 	comm_watch_by_threads(comm, stream);
-	if (comm->epfd < 0 || !epoll_ctl(comm->epfd, EPOLL_CTL_ADD, stream->fd, &event) ||
+	if (comm->epfd < 0 || !epoll_ctl(comm->epfd, EPOLL_CTL_ADD, stream->path.fd, &event) ||
 	    errno == EEXIST)
 		return 0;
 	return -errno;
@@ -97,7 +97,7 @@ static int watch_stream(struct anynet_comm *comm, struct anynet_stream *stream)
 static void unwatch_stream(struct anynet_comm *comm, struct anynet_stream *stream)
 {
 	if (comm->epfd >= 0 && stream_stands(stream))
-		epoll_ctl(comm->epfd, EPOLL_CTL_DEL, stream->fd, NULL);
+		epoll_ctl(comm->epfd, EPOLL_CTL_DEL, stream->path.fd, NULL);
 }
 
 /* The stream leaves the epoll set before its socket is closed: if another process has a copy of the socket, the set
@@ -131,14 +131,15 @@ void comm_keep_streams(struct anynet_comm *comm, uint64_t standing)
 int comm_add_stream(struct anynet_comm *comm, int fd, uint16_t index, uint32_t epoch,
 		    struct anynet_wire_pair pair, struct ib_qp *qp)
 {
-	struct anynet_stream *stream = comm_is_ib(comm) ? ib_stream_create(comm, fd, index, qp)
-							: tcp_stream_create(comm, fd, index);
+	struct anynet_stream *stream = comm_is_ib(comm)
+					       ? ib_stream_create(comm, index, fd, pair, qp)
+					       : tcp_stream_create(comm, index, fd, pair);
 
 	if (!stream)
 		return -ENOMEM;
 	stream->epoch = epoch;
 	stream->qp.cleared = anynet_net.cfg->first_number;
-	stream->home = stream->pair = pair;
+	stream->home = pair;
 	stream->progress.narrow = PAIRS_NONE;
 	comm->streams[index] = stream;
 	return 0;
@@ -215,9 +216,9 @@ int comm_open(struct anynet_comm *comm)
 		ret = watch_stream(comm, stream);
 		if (ret)
 			return ret;
-		progress_begin(stream, (struct stream_position){ stream->ops->frames(stream), 0 });
-		if (stream->health.seen.rtt_us > comm->session->rtt_us)
-			comm->session->rtt_us = stream->health.seen.rtt_us;
+		progress_begin(stream, (struct stream_position){ stream_frames(stream), 0 });
+		if (stream->path.health.seen.rtt_us > comm->session->rtt_us)
+			comm->session->rtt_us = stream->path.health.seen.rtt_us;
 	}
 	recorder_note(comm, comm->streams[0], ANYNET_EVENT_OPENED, 0, streams_standing(comm),
 		      comm_first_path(comm));
@@ -240,7 +241,7 @@ void comm_fail(struct anynet_comm *comm, const struct anynet_stream *stream, int
 	va_end(args);
 	if (stream)
 		snprintf(path, sizeof(path), " path %u of %u (%s)", stream->index,
-			 comm->stream_count, stream->path);
+			 comm->stream_count, stream->path.text);
 	anynet_warn("%s peer %s pid %u addr %s dev %s%s: %s (%s); %u pending requests fail",
 		    comm_direction(comm), peer->host, peer->pid, peer->addr, comm->dev->name, path,
 		    text, error_text(-err), pending);
@@ -284,8 +285,6 @@ void comm_sever(struct anynet_comm *comm, struct anynet_stream *stream, int err)
 	stream->breaks.err = err;
 	stream->ops->sever(stream);
 	progress_lapse(stream, now);
-	stream->readable = stream->writable = stream->parked = stream->ended = false;
-	stream->health.silent_ms = stream->health.suspected_ms = 0;
 	comm_stream_change(comm, stream, STREAM_DOWN, NULL);
 	if (!comm->is_send)
 		recv_suspect(comm, stream->index, false);
@@ -298,7 +297,7 @@ void comm_sever(struct anynet_comm *comm, struct anynet_stream *stream, int err)
 				    "reconnecting (break %u)",
 				    comm_direction(comm), comm->peer.host, comm->peer.pid,
 				    comm->dev->name, stream->index, comm->stream_count,
-				    stream->path, error_text(-err), stream->breaks.count);
+				    stream->path.text, error_text(-err), stream->breaks.count);
 	}
 }
 
@@ -307,9 +306,9 @@ static void note_return(struct anynet_comm *comm, const struct anynet_stream *st
 {
 	if (stream->breaks.err)
 		recorder_note(comm, stream, ANYNET_EVENT_BACK, 0, os_now_ms() - stream->breaks.ms,
-			      stream->path);
+			      stream->path.text);
 	else
-		recorder_note(comm, stream, ANYNET_EVENT_MOVED, 0, 0, stream->path);
+		recorder_note(comm, stream, ANYNET_EVENT_MOVED, 0, 0, stream->path.text);
 	if (again)
 		recorder_note(comm, stream, ANYNET_EVENT_REPLAY, 0, again, NULL);
 }
@@ -321,11 +320,9 @@ void comm_stream_back(struct anynet_comm *comm, struct anynet_stream *stream, in
 	uint32_t again = comm->rewound;
 	int ret;
 
-	stream->fd = fd;
 	stream->epoch = epoch;
-	stream->pair = pair;
 	comm_stream_change(comm, stream, STREAM_UP, NULL);
-	ret = stream->ops->resume(stream, from);
+	ret = stream->ops->resume(stream, fd, pair, from);
 	if (ret) {
 		comm_fail(comm, stream, ret,
 			  "the peer's position in the stream (frame %llu, offset %u) is impossible",
@@ -339,20 +336,19 @@ void comm_stream_back(struct anynet_comm *comm, struct anynet_stream *stream, in
 		return;
 	}
 	progress_begin(stream, from);
-	stream->readable = stream->writable = true;
 	if (!comm->is_send) {
 		recv_suspect(comm, stream->index, false);
 		recv_tell_again(comm, stream->index);
 	}
 	comm->session->tally.recoveries += stream->breaks.err != 0;
 	note_return(comm, stream, comm->rewound - again);
-	stream->health.lost = comm->rewound != again;
+	stream->path.health.lost = comm->rewound != again;
 	if (stream->breaks.err && stream_is_news(stream->breaks.count))
 		anynet_info("%s peer %s pid %u dev %s path %u of %u recovered after %s s: %s",
 			    comm_direction(comm), comm->peer.host, comm->peer.pid, comm->dev->name,
 			    stream->index, comm->stream_count,
 			    seconds_text(os_now_ms() - stream->breaks.ms, 3, seconds),
-			    stream->path);
+			    stream->path.text);
 	stream->breaks.err = 0;
 }
 

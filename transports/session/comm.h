@@ -125,7 +125,7 @@ static inline bool comm_is_closed(const struct anynet_comm *comm)
 /* Path of stream 0, for log lines. */
 static inline const char *comm_first_path(const struct anynet_comm *comm)
 {
-	return comm->streams[0] ? comm->streams[0]->path : "closed already";
+	return comm->streams[0] ? comm->streams[0]->path.text : "closed already";
 }
 
 /* A stream's connection has ended with `err` (-errno): reconnect the stream, end it, or fail the comm. Closes all

@@ -204,7 +204,7 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 	comm->tcp_only = !hello_may_use_qps(hello);
 	hello_peer(hello, &comm->peer);
 	snprintf(comm->peer.addr, sizeof(comm->peer.addr), "%s",
-		 strrchr(comm->streams[0]->path, ' ') + 1);
+		 strrchr(comm->streams[0]->path.text, ' ') + 1);
 	endpoint->comm_id = hello->comm_id;
 	comm->session->paths = (struct comm_paths){
 		.version = hello->version,

@@ -48,9 +48,9 @@ bool give_up_read_last(struct anynet_comm *comm)
 
 		if (!stream_stands(stream))
 			continue;
-		if (!stream->parked)
+		if (!stream->path.parked)
 			stream->ops->receive(stream); /* the next turn gets an error again */
-		parked |= stream->parked;
+		parked |= stream->path.parked;
 	}
 	return !comm->noted && !comm_error(comm) && ops->progress(comm) == progress && (!parked || comm_pending(comm));
 }

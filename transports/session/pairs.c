@@ -66,7 +66,7 @@ bool pairs_want_qp(const struct anynet_comm *comm, const struct anynet_stream *s
 
 bool pairs_away(const struct anynet_comm *comm, const struct anynet_stream *stream)
 {
-	return !pairs_equal(stream->pair, stream->home) ||
+	return !pairs_equal(stream->path.pair, stream->home) ||
 	       (pairs_want_qp(comm, stream) && !stream->qp.carries);
 }
 
@@ -103,7 +103,7 @@ unsigned pairs_list(const struct anynet_comm *comm, const struct anynet_stream *
 		return list.count;
 	}
 	if (stream && order == PAIRS_ELSEWHERE)
-		avoid = stream->pair;
+		avoid = stream->path.pair;
 	if (stream && !is_lost(&list, stream->home.from))
 		add_but(&list, stream->home, avoid);
 	for (unsigned i = 0; i < comm->stream_count; i++) {
@@ -112,7 +112,7 @@ unsigned pairs_list(const struct anynet_comm *comm, const struct anynet_stream *
 		if (!stream && other)
 			add(&list, other->home);
 		else if (other != stream && stream_works(other))
-			add_but(&list, other->pair, avoid);
+			add_but(&list, other->path.pair, avoid);
 	}
 	add_all(&list, false, avoid);
 	add(&list, avoid);

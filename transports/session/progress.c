@@ -33,8 +33,8 @@ void progress_begin(struct anynet_stream *stream, struct stream_position from)
 	}
 	progress->from = from;
 	progress->acked = stream->ops->signs(stream, &signs) ? signs.acked : 0;
-	stream->health.seen = signs;
-	stream->health.counted = signs.acked;
+	stream->path.health.seen = signs;
+	stream->path.health.counted = signs.acked;
 }
 
 /* A connection has moved something: start to count again. since_ms: when it became silent, or else its end. */
@@ -54,7 +54,7 @@ static void stuck(struct anynet_stream *stream, uint64_t now)
 	if (!progress->vain++)
 		progress->since_ms = anynet_max(progress->since_ms, waits_ms);
 	if (stream_is_silent(stream))
-		progress->narrow = stream->pair;
+		progress->narrow = stream->path.pair;
 }
 
 void progress_end(struct anynet_stream *stream, uint64_t now)
@@ -68,8 +68,8 @@ void progress_end(struct anynet_stream *stream, uint64_t now)
 		stuck(stream, now);
 		break;
 	case STREAM_MOVED:
-		begin_row(progress, stream->health.silent_ms ? stream->health.silent_ms : now);
-		if (pairs_equal(progress->narrow, stream->pair))
+		begin_row(progress, stream->path.health.silent_ms ? stream->path.health.silent_ms : now);
+		if (pairs_equal(progress->narrow, stream->path.pair))
 			progress->narrow = PAIRS_NONE; /* try full-size packets again */
 		break;
 	case STREAM_IDLE:
@@ -104,7 +104,7 @@ uint64_t progress_pause_ms(const struct anynet_stream *stream)
 static bool has_left_home(const struct anynet_stream *stream)
 {
 	return (stream->breaks.err || stream->state == STREAM_SUSPECT) &&
-	       !pairs_want_qp(stream->comm, stream) && pairs_equal(stream->pair, stream->home);
+	       !pairs_want_qp(stream->comm, stream) && pairs_equal(stream->path.pair, stream->home);
 }
 
 static bool nic_is_down(const struct anynet_device *nic)
@@ -118,7 +118,7 @@ void progress_lapse(struct anynet_stream *stream, uint64_t now)
 	int err = stream->qp.err;
 
 	stream->qp.err = 0;
-	if (!(err || has_left_home(stream)) || nic_is_down(stream->nic.dev))
+	if (!(err || has_left_home(stream)) || nic_is_down(stream->path.nic.dev))
 		return; /* a NIC that is down is not used until an event reports it up */
 	if (err == -EREMOTEIO || (err && stream->qp.brought < QP_FRAMES))
 		progress->lapses += progress->lapses ? 1 : 2;

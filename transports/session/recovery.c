@@ -103,7 +103,7 @@ static void came_back(struct anynet_comm *comm, struct anynet_stream *stream, st
 			    "full-size packets do not get through; replaced by a connection with "
 			    "packets of %d bytes; check the path MTU",
 			    comm->peer.host, comm->peer.pid, comm->dev->name, stream->index,
-			    comm->stream_count, stream->path, PROGRESS_NARROW_BYTES);
+			    comm->stream_count, stream->path.text, PROGRESS_NARROW_BYTES);
 	if (!comm->tcp_only) { /* else dial_close frees it */
 		stream->qp.next = redial->dial.qp;
 		redial->dial.qp = NULL;
@@ -237,7 +237,7 @@ static void step_probe(struct anynet_comm *comm, uint64_t now)
  * stream has to bring. */
 static bool may_bring(const struct anynet_stream *stream)
 {
-	return stream_works(stream) && !(stream->ended && stream->parked);
+	return stream_works(stream) && !(stream->path.ended && stream->path.parked);
 }
 
 static bool any_stream_works(const struct anynet_comm *comm)

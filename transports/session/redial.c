@@ -141,7 +141,7 @@ static uint64_t answer_limit(const struct anynet_comm *comm, const struct redial
 static bool is_narrow(struct anynet_stream *stream, struct anynet_wire_pair pair)
 {
 	return progress_is_narrow(stream, pair) ||
-	       (stream_is_silent(stream) && pairs_equal(stream->pair, pair) &&
+	       (stream_is_silent(stream) && pairs_equal(stream->path.pair, pair) &&
 		stream->ops->moved(stream) == STREAM_STUCK);
 }
 

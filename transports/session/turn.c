@@ -17,13 +17,13 @@ static void poll_streams(struct anynet_comm *comm)
 		struct anynet_stream *stream = events[i].data.ptr;
 
 		if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP))
-			stream->readable = true;
+			stream->path.readable = true;
 		/* The set is edge-triggered: if the end came with the last bytes, no further event reports it. EPOLLERR alone
 		 * is a notification of MSG_ZEROCOPY. */
 		if (events[i].events & (EPOLLHUP | EPOLLRDHUP))
-			stream->ended = true;
+			stream->path.ended = true;
 		if (events[i].events & (EPOLLOUT | EPOLLHUP))
-			stream->writable = true;
+			stream->path.writable = true;
 	}
 }
 
@@ -71,7 +71,7 @@ int comm_transmit(struct anynet_comm *comm)
 		struct anynet_stream *stream = comm->streams[i];
 		int ret;
 
-		if (!stream || !stream->writable)
+		if (!stream || !stream->path.writable)
 			continue;
 		ret = stream->ops->transmit(stream);
 		if (anynet_unlikely(ret) && (ret = comm_stream_broke(comm, stream, ret)))
@@ -91,7 +91,7 @@ int comm_turn(struct anynet_comm *comm)
 	for (unsigned i = 0; i < comm->stream_count; i++) {
 		struct anynet_stream *stream = comm->streams[i];
 
-		if (!stream || !stream->readable || stream->parked)
+		if (!stream || !stream->path.readable || stream->path.parked)
 			continue;
 		ret = stream->ops->receive(stream);
 		if (anynet_unlikely(ret) && (ret = comm_stream_broke(comm, stream, ret)))

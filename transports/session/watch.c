@@ -39,7 +39,7 @@ static uint64_t peer_timeout(void)
 
 /* How long data has been in flight without an acknowledgement or another sign of life from the peer's host, in ms; 0 =
  * nothing is in flight. */
-static uint64_t silence_of(struct stream_health *health, const struct stream_signs *signs,
+static uint64_t silence_of(struct path_health *health, const struct stream_signs *signs,
 			   uint64_t now)
 {
 	uint64_t heard_ms = now - anynet_min(now, signs->quiet_ms);
@@ -54,11 +54,11 @@ static uint64_t silence_of(struct stream_health *health, const struct stream_sig
 	return now - health->silent_ms;
 }
 
-static unsigned alarms(const struct stream_health *health, uint64_t now)
+static unsigned recent(const struct stream_alarms *alarms, uint64_t now)
 {
-	uint64_t forgotten = (now - health->alarmed_ms) / ALARM_COUNT_MS;
+	uint64_t forgotten = (now - alarms->ms) / ALARM_COUNT_MS;
 
-	return health->alarms - (unsigned)anynet_min(health->alarms, forgotten);
+	return alarms->count - (unsigned)anynet_min(alarms->count, forgotten);
 }
 
 static uint64_t heartbeat_ms(void)
@@ -68,12 +68,11 @@ static uint64_t heartbeat_ms(void)
 
 /* The silence after which a path is suspect, like QUIC's probe timeout (RFC 9002, 6.2.1). The peer's heartbeats end a
  * silence: they must not hide that the kernel retransmits in vain, where small packets pass and larger ones do not. */
-static uint64_t patience_ms(const struct stream_health *health, const struct stream_signs *signs,
+static uint64_t patience_ms(const struct stream_alarms *alarms, const struct stream_signs *signs,
 			    uint64_t now)
 {
 	uint64_t us = signs->rtt_us + 4 * (uint64_t)signs->rtt_var_us + SLACK_US + ACK_DELAY_US;
-
-	uint64_t ms = (us / 1000 + 1) << alarms(health, now);
+	uint64_t ms = (us / 1000 + 1) << recent(alarms, now);
 
 	return signs->tries < SINGLE_TRIES ? ms : anynet_min(ms, heartbeat_ms() / 2);
 }
@@ -89,28 +88,28 @@ static void suspect(struct anynet_comm *comm, struct anynet_stream *stream, cons
 	if (!comm->is_send)
 		recv_suspect(comm, stream->index, true);
 	anynet_chat("%s peer %s dev %s path %u (%s): %s", comm_direction(comm), comm->peer.host,
-		    comm->dev->name, stream->index, stream->path, why);
+		    comm->dev->name, stream->index, stream->path.text, why);
 }
 
 /* The last alarm was false, as far as this is known. */
-static void count_alarm(struct stream_health *health, unsigned most)
+static void count_alarm(struct stream_alarms *alarms, unsigned most)
 {
-	if (health->alarm && health->alarms < most)
-		health->alarms++;
-	health->alarm = false;
+	if (alarms->open && alarms->count < most)
+		alarms->count++;
+	alarms->open = false;
 }
 
 static void raise_alarm(struct anynet_comm *comm, struct anynet_stream *stream, uint64_t now)
 {
-	stream->health.alarms = (uint8_t)alarms(&stream->health, now);
-	stream->health.alarmed_ms = now;
-	stream->health.alarm = true;
+	stream->alarms.count = (uint8_t)recent(&stream->alarms, now);
+	stream->alarms.ms = now;
+	stream->alarms.open = true;
 	suspect(comm, stream, "no answer from the peer");
 }
 
 static void trust(struct anynet_comm *comm, struct anynet_stream *stream)
 {
-	count_alarm(&stream->health, ALARMS_MAX);
+	count_alarm(&stream->alarms, ALARMS_MAX);
 	comm_stream_change(comm, stream, STREAM_UP, NULL);
 	recovery_cancel(comm, stream);
 	if (!comm->is_send)
@@ -121,23 +120,23 @@ static void trust(struct anynet_comm *comm, struct anynet_stream *stream)
  * is within one host, or the kernel sends through another NIC. */
 static bool has_lost_carrier(const struct anynet_stream *stream)
 {
-	return stream->nic.dev && carrier_is_down(stream->nic.dev) &&
-	       carrier_losses(stream->nic.dev) != stream->nic.losses;
+	return stream->path.nic.dev && carrier_is_down(stream->path.nic.dev) &&
+	       carrier_losses(stream->path.nic.dev) != stream->path.nic.losses;
 }
 
 static void watch_stream(struct anynet_comm *comm, struct anynet_stream *stream, uint64_t now)
 {
-	struct stream_health *health = &stream->health;
+	struct path_health *health = &stream->path.health;
 	struct stream_signs signs = { 0 };
 	bool told = stream->ops->signs(stream, &signs);
 	uint64_t silence = told ? silence_of(health, &signs, now) : 0;
-	bool silent = silence && silence >= patience_ms(health, &signs, now) &&
+	bool silent = silence && silence >= patience_ms(&stream->alarms, &signs, now) &&
 		      (has_alternative(comm) || signs.tries >= SINGLE_TRIES);
 	bool lost = signs.lost || has_lost_carrier(stream) ||
 		    (health->suspected_ms && now - health->suspected_ms < SUSPECT_MS);
 
 	if (stream_works(stream)) /* if there was an alarm, the connection has been replaced since */
-		count_alarm(health, health->lost ? 0 : ALARMS_UNSURE);
+		count_alarm(&stream->alarms, health->lost ? 0 : ALARMS_UNSURE);
 	if (told && signs.acked >= health->counted + STREAM_PROGRESS_BYTES) {
 		comm->session->watch.acked += signs.acked - health->counted;
 		health->counted = signs.acked;
@@ -166,7 +165,7 @@ static void ping(struct anynet_comm *comm, uint64_t now)
 		if (!stream_stands(stream))
 			continue;
 		stream->ops->ping(stream);
-		stream->health.counted = stream->health.seen.acked; /* heartbeats do not add up to progress */
+		stream->path.health.counted = stream->path.health.seen.acked; /* heartbeats do not add up to progress */
 	}
 }
 
@@ -175,7 +174,7 @@ static void suspect_all(struct anynet_comm *comm)
 {
 	for (unsigned i = 0; i < comm->stream_count; i++)
 		if (stream_stands(comm->streams[i]))
-			comm->noted = comm->streams[i]->health.suspected = true;
+			comm->noted = comm->streams[i]->path.health.suspected = true;
 }
 
 static void heartbeat(struct anynet_comm *comm, uint64_t now)
@@ -238,7 +237,7 @@ static bool glance_at_streams(struct anynet_comm *comm, uint64_t now)
 		if (!stream_stands(stream) || stream->qp.carries)
 			continue;
 		watch_stream(comm, stream, now); /* may free it */
-		out |= stream_stands(comm->streams[i]) && comm->streams[i]->health.silent_ms;
+		out |= stream_stands(comm->streams[i]) && comm->streams[i]->path.health.silent_ms;
 	}
 	return out;
 }
@@ -271,7 +270,7 @@ static void look_at_streams(struct anynet_comm *comm, bool all, uint64_t now)
 		progress_look(comm->streams[i], now);
 		if (all || !stream_works(comm->streams[i]))
 			watch_stream(comm, comm->streams[i], now); /* may free it */
-		if (all && stream_stands(comm->streams[i]) && comm->streams[i]->health.silent_ms)
+		if (all && stream_stands(comm->streams[i]) && comm->streams[i]->path.health.silent_ms)
 			glance_soon(comm, now);
 	}
 }

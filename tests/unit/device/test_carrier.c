@@ -271,8 +271,8 @@ static void test_a_receiver_tells_the_sender_over_another_nic(void **state)
 	(void)state;
 	pair_open_recv(&pair, 2);
 	comm = pair.recv;
-	comm->streams[0]->nic.dev = &devices[A0];
-	comm->streams[1]->nic.dev = &devices[B0];
+	comm->streams[0]->path.nic.dev = &devices[A0];
+	comm->streams[1]->path.nic.dev = &devices[B0];
 	pair_irecv(&pair, in, sizeof(in), 0);
 	look(comm);
 	assert_int_not_equal(comm->streams[0]->state, STREAM_SUSPECT);
@@ -288,7 +288,7 @@ static void test_a_receiver_tells_the_sender_over_another_nic(void **state)
 	assert_int_equal(frame.slot, 0);
 	assert_false(frame_get(pair.fds[1], &frame, NULL, 0));
 	/* Its connection is not touched: received data may still be read. */
-	assert_true(comm->streams[0]->fd >= 0);
+	assert_true(comm->streams[0]->path.fd >= 0);
 	ip("link set a0 up");
 	wait_down(A0, false);
 	look(comm);
@@ -303,8 +303,8 @@ static void test_a_sender_uses_its_other_nic(void **state)
 
 	(void)state;
 	pair_open_send(&pair, 2);
-	pair.send->streams[0]->nic.dev = &devices[A0];
-	pair.send->streams[1]->nic.dev = &devices[B0];
+	pair.send->streams[0]->path.nic.dev = &devices[A0];
+	pair.send->streams[1]->path.nic.dev = &devices[B0];
 	pair_isend(&pair, "first", 5, 0);
 	assert_true(frame_get(pair.fds[0], &frame, in, sizeof(in)));
 	ip("link set a0 down");
@@ -327,8 +327,8 @@ static void test_a_sender_that_waits_for_nothing_moves_too(void **state)
 {
 	(void)state;
 	pair_open_send(&pair, 2);
-	pair.send->streams[0]->nic.dev = &devices[A0];
-	pair.send->streams[1]->nic.dev = &devices[B0];
+	pair.send->streams[0]->path.nic.dev = &devices[A0];
+	pair.send->streams[1]->path.nic.dev = &devices[B0];
 	ip("link set a0 down");
 	wait_down(A0, true);
 	look(pair.send);
@@ -353,8 +353,8 @@ static void test_a_connection_made_without_the_link_is_left_alone(void **state)
 	wait_down(A0, true);
 	pair_open_recv(&pair, 1);
 	stream = pair.recv->streams[0];
-	stream->nic.dev = &devices[A0];
-	stream->nic.losses = carrier_losses(stream->nic.dev);
+	stream->path.nic.dev = &devices[A0];
+	stream->path.nic.losses = carrier_losses(stream->path.nic.dev);
 	pair_irecv(&pair, in, sizeof(in), 0);
 	look(pair.recv);
 	assert_int_not_equal(stream->state, STREAM_SUSPECT);

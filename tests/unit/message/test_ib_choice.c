@@ -91,7 +91,7 @@ static int setup(void **state)
 		stream->ops = &ops;
 		stream->comm = comm;
 		stream->index = i;
-		stream->readable = stream->writable = true;
+		stream->path.readable = stream->path.writable = true;
 		takers[i].stream.qp = (struct ib_qp *)takers; /* there is a CTS */
 		stream->qp.carries = true;
 		takers[i].may_write = true;

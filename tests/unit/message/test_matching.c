@@ -205,7 +205,7 @@ static void test_frames_leave_in_any_pieces(void **state)
 		struct anynet_request *reqs[4];
 
 		pair_open(&pair, 1);
-		narrow_socket(pair.send->streams[0]->fd, taken);
+		narrow_socket(pair.send->streams[0]->path.fd, taken);
 		for (int i = 0; i < 2; i++) {
 			reqs[i] = pair_irecv(&pair, in[i], 8, 0);
 			reqs[2 + i] = pair_isend(&pair, i ? "worlds" : "hello", 6, 0);

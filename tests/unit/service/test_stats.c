@@ -84,12 +84,12 @@ static void test_a_page_tells_of_process_comms_and_streams(void **state)
 	reqs[1] = pair_isend(&pair, pair_out, PAIR_LARGE, 7);
 	pair_finish(reqs, 2, NULL);
 	reqs[0] = pair_irecv(&pair, pair_in, 100, 7);
-	pair.send->streams[1]->health.seen.acked = 4096;
-	pair.send->streams[1]->health.seen.busy_us = 300;
+	pair.send->streams[1]->path.health.seen.acked = 4096;
+	pair.send->streams[1]->path.health.seen.busy_us = 300;
 	/* A queue pair says it elsewhere. */
-	pair.send->streams[0]->health.seen.qp.acked = 8192;
-	pair.send->streams[0]->health.seen.qp.busy_us = 700;
-	pair.send->streams[0]->health.seen.qp.rtt_us = 80;
+	pair.send->streams[0]->path.health.seen.qp.acked = 8192;
+	pair.send->streams[0]->path.health.seen.qp.busy_us = 700;
+	pair.send->streams[0]->path.health.seen.qp.rtt_us = 80;
 	page = own_page_look();
 	assert_int_equal(page.process.pid, getpid());
 	assert_string_equal(page.process.net, "IB");

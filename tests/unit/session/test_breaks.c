@@ -38,11 +38,11 @@ static void test_only_a_newer_epoch_takes_a_stream_over(void **state)
 	stream = exchange.carrier.pair.recv->streams[0];
 	assert_int_equal(stream->epoch, 1);
 	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
-		int fd = stream->fd;
+		int fd = stream->path.fd;
 
 		assert_int_equal(resume_recv(&exchange.carrier.pair, 0, refused[i], &welcome), -1);
 		assert_int_equal(welcome.status, ANYNET_STATUS_STALE);
-		assert_int_equal(stream->fd, fd);
+		assert_int_equal(stream->path.fd, fd);
 		assert_int_equal(stream->epoch, 1);
 	}
 	assert_int_equal(resume_recv(&exchange.carrier.pair, 1, 2, &welcome), -1);
@@ -152,9 +152,9 @@ static void run_flipped(int way, uint64_t at)
 		carrier_settle(&exchange.carrier);
 		exchange_take_done();
 		/* After a length that is too large the sender waits for more. */
-		if (recv->streams[0]->fd >= 0 && way == TO_SENDER)
+		if (recv->streams[0]->path.fd >= 0 && way == TO_SENDER)
 			recv->streams[0]->ops->ping(recv->streams[0]);
-		if (send->streams[0]->fd >= 0 && recv->streams[0]->fd >= 0)
+		if (send->streams[0]->path.fd >= 0 && recv->streams[0]->path.fd >= 0)
 			continue;
 		assert_false(mended);
 		mended = true;

@@ -53,13 +53,13 @@ static void test_a_sender_stays_until_all_is_read(void **state)
 	(void)state;
 	pair_open_send(&pair, 2);
 	pair_send(&pair, pair_out, 50);
-	narrow_socket(pair.send->streams[0]->fd, 0);
+	narrow_socket(pair.send->streams[0]->path.fd, 0);
 	assert_true(drain_start(pair.send));
 	pair_expect(&pair, 0, ANYNET_FRAME_DATA, 0);
 	pair_expect(&pair, 1, ANYNET_FRAME_BYE, 1);
 	assert_false(is_over(pair.send)); /* BYE is not out */
 	narrow_socket(-1, 0);
-	pair.send->streams[0]->writable = true; /* no event reports it here */
+	pair.send->streams[0]->path.writable = true; /* no event reports it here */
 	assert_false(is_over(pair.send));       /* BYE is not read */
 	pair_expect(&pair, 0, ANYNET_FRAME_BYE, 1);
 	assert_true(is_over(pair.send));
@@ -92,7 +92,7 @@ static void stays_for_its_stream(bool broke_before)
 	if (broke_before) {
 		pair_hang_up(&pair, 0);
 		assert_int_equal(comm_turn(pair.send), 0);
-		assert_int_equal(pair.send->streams[0]->fd, -1);
+		assert_int_equal(pair.send->streams[0]->path.fd, -1);
 		assert_true(drain_start(pair.send));
 	} else {
 		assert_true(drain_start(pair.send));
@@ -349,7 +349,7 @@ static void test_a_receiver_stays_for_an_ack_that_was_never_sent(void **state)
 	pair_hang_up(&pair, 0);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(comm_turn(pair.recv), 0); /* as an I/O thread does */
-	assert_int_equal(pair.recv->streams[0]->fd, -1);
+	assert_int_equal(pair.recv->streams[0]->path.fd, -1);
 	assert_true(pair_done(req, NULL));
 	assert_true(drain_start(pair.recv));
 	assert_false(is_over(pair.recv));
@@ -369,7 +369,7 @@ static void test_a_receiver_that_has_told_nothing_does_not_wait_for_its_stream(v
 	assert_int_equal(take_word(0).type, ANYNET_FRAME_ACK);
 	pair_hang_up(&pair, 1);
 	comm_turn(pair.recv);
-	assert_int_equal(pair.recv->streams[1]->fd, -1);
+	assert_int_equal(pair.recv->streams[1]->path.fd, -1);
 	drain_start(pair.recv);
 	assert_int_equal(take_word(0).type, ANYNET_FRAME_BYE);
 	assert_true(is_over(pair.recv));

@@ -180,7 +180,7 @@ static void test_a_broken_stream_fails_every_request_of_both_sides(void **state)
 		if (i)
 			pair_idle(sends[i]);
 	}
-	shutdown(pair.recv->streams[1]->fd, SHUT_RDWR);
+	shutdown(pair.recv->streams[1]->path.fd, SHUT_RDWR);
 	for (int i = 0; i < 3; i++) {
 		pair_fails(recvs[i], -ECONNRESET);
 		if (i)
@@ -497,8 +497,8 @@ static void test_what_the_kernel_holds_of_a_severed_stream_is_not_sent(void **st
 	(void)state;
 	pair_open_send(&pair, 1);
 	make_tcp_pair(fds);
-	close(pair.send->streams[0]->fd);
-	pair.send->streams[0]->fd = fds[0];
+	close(pair.send->streams[0]->path.fd);
+	pair.send->streams[0]->path.fd = fds[0];
 	close(pair.fds[0]);
 	pair.fds[0] = fds[1];
 	pair_idle(pair_isend(&pair, large, sizeof(large), 0));

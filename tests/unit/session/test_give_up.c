@@ -133,7 +133,7 @@ static void know_paths(unsigned count)
 		assert_true(socket_to_wire(&local_dev.addr, 0, 0, &paths->own_addrs[i]));
 		assert_true(
 			socket_to_wire(&local_dev.addr, (uint16_t)(PORT + i), 0, &paths->peer[i]));
-		test.comm->streams[i]->home = test.comm->streams[i]->pair =
+		test.comm->streams[i]->home = test.comm->streams[i]->path.pair =
 			(struct anynet_wire_pair){ (uint8_t)i, (uint8_t)i };
 	}
 }
@@ -170,7 +170,7 @@ static void cut(void)
 	for (int i = 0; i < 5; i++)
 		comm_turn(test.comm);
 	for (unsigned i = 0; i < test.pair.streams; i++)
-		assert_int_equal(test.comm->streams[i]->fd, -1);
+		assert_int_equal(test.comm->streams[i]->path.fd, -1);
 }
 
 static bool is_over(void)
@@ -576,7 +576,7 @@ static void answer_ok(void)
 	int peer = test.peer;
 
 	answer_with(ANYNET_STATUS_OK);
-	assert_true(stream->fd >= 0);
+	assert_true(stream->path.fd >= 0);
 	assert_int_equal(stream->epoch, test.hello.epoch);
 	if (test.pair.fds[0] >= 0)
 		pair_hang_up(&test.pair, 0);
@@ -599,13 +599,13 @@ static void test_a_way_home_is_not_lost_with_the_old_connection(void **state)
 	cut();
 	hear(ANYNET_KIND_RESUME);
 	answer_ok();
-	assert_int_equal(test.comm->streams[0]->pair.to, 1);
+	assert_int_equal(test.comm->streams[0]->path.pair.to, 1);
 	assert_false(recovery_announced(test.comm, test.comm->streams[0]));
 	test.lost_port = 0;
 	hear(ANYNET_KIND_RESUME);
 	cut();
 	answer_ok();
-	assert_int_equal(test.comm->streams[0]->pair.to, 0);
+	assert_int_equal(test.comm->streams[0]->path.pair.to, 0);
 }
 
 /* How long it takes until the other end's first address is dialled again. */
@@ -640,10 +640,10 @@ static void test_a_way_home_that_breaks_is_tried_ever_more_rarely(void **state)
 		cut();
 		hear(ANYNET_KIND_RESUME);
 		answer_ok();
-		assert_int_equal(test.comm->streams[0]->pair.to, 1);
+		assert_int_equal(test.comm->streams[0]->path.pair.to, 1);
 		assert_in_range(away_ms(), seconds[i] * 1000, seconds[i] * 1000 + 2 * STEP_MS);
 		answer_ok();
-		assert_int_equal(test.comm->streams[0]->pair.to, 0);
+		assert_int_equal(test.comm->streams[0]->path.pair.to, 0);
 	}
 	for (int i = 0; i < 120; i++) { /* it has been of use for a minute; a jump of the clock would not count */
 		test.now += 500;
@@ -704,7 +704,7 @@ static void test_a_dial_ends_with_its_stream(void **state)
 	hear(ANYNET_KIND_RESUME);
 	frame_put(test.pair.fds[1], &bye, NULL);
 	pair_hang_up(&test.pair, 1);
-	test.comm->streams[1]->readable = true;
+	test.comm->streams[1]->path.readable = true;
 	for (int i = 0; i < 5; i++)
 		comm_turn(test.comm);
 	assert_null(test.comm->streams[1]);
@@ -887,7 +887,7 @@ static void test_a_peer_that_is_gone_leaves_a_receiver_with_half_of_it(void **st
 	pair_hang_up(&test.pair, 1);
 	for (int i = 0; i < 5; i++)
 		comm_turn(test.comm);
-	assert_true(test.comm->streams[1]->parked);
+	assert_true(test.comm->streams[1]->path.parked);
 	assert_true(pass(RECOVERY_MS) >= GONE_MS);
 	pair_fails(req, -ECONNRESET);
 }
@@ -910,7 +910,7 @@ static void test_received_data_is_kept_when_the_peer_is_gone(void **state)
 		pair_hang_up(&test.pair, 0);
 		for (int i = 0; i < 5; i++)
 			comm_turn(test.comm);
-		assert_true(test.comm->streams[1]->parked);
+		assert_true(test.comm->streams[1]->path.parked);
 		comm_stream_change(test.comm, test.comm->streams[1], STREAM_SUSPECT, "no answer");
 		if (refused) {
 			pass(2 * GONE_MS);

@@ -134,7 +134,7 @@ static void test_an_end_without_bye_is_recovered(void **state)
 	pair_hang_up(&pair, 0);
 	turns();
 	assert_non_null(pair.send->streams[0]);
-	assert_int_equal(pair.send->streams[0]->fd, -1);
+	assert_int_equal(pair.send->streams[0]->path.fd, -1);
 	assert_false(pair.send->peer_closed);
 	assert_int_equal(comm_error(pair.send), 0);
 }
@@ -168,7 +168,7 @@ static void test_the_last_frames_on_a_connection_are_read(void **state)
 	frame_put_ack(pair.fds[0], &slot, 1);
 	pair_hang_up(&pair, 0);
 	assert_int_equal(comm_transmit(pair.send), 0);
-	assert_int_equal(pair.send->streams[0]->fd, -1);
+	assert_int_equal(pair.send->streams[0]->path.fd, -1);
 	assert_true(atomic_load(&req->done));
 	assert_false(atomic_load(&next->done));
 }
@@ -271,7 +271,7 @@ static void test_a_receiver_may_close_before_the_tail_is_out(void **state)
 
 	(void)state;
 	carrier_open(&carrier, 1);
-	narrow_socket(carrier.pair.send->streams[0]->fd, sizeof(struct anynet_wire_frame) + 10);
+	narrow_socket(carrier.pair.send->streams[0]->path.fd, sizeof(struct anynet_wire_frame) + 10);
 	req = pair_irecv(&carrier.pair, pair_in, 10, 0);
 	out = pair_isend(&carrier.pair, pair_out, 10, 0);
 	carrier_settle(&carrier);

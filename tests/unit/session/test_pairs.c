@@ -28,8 +28,8 @@ static int setup(void **state)
 				     .stream_count = 2,
 				     .streams = streams,
 				     .session = &session };
-	broken = (struct anynet_stream){ .comm = &comm, .fd = -1 };
-	other = (struct anynet_stream){ .comm = &comm, .fd = -1, .index = 1 };
+	broken = (struct anynet_stream){ .comm = &comm, .path.fd = -1 };
+	other = (struct anynet_stream){ .comm = &comm, .path.fd = -1, .index = 1 };
 	for (int i = 0; i < ANYNET_HELLO_ADDRS; i++) {
 		nics[i].index = i;
 		carrier_set_port(&nics[i], false);
@@ -62,7 +62,7 @@ static void test_its_own_pair_comes_first_then_those_side_by_side(void **state)
 {
 	(void)state;
 	check(PAIRS_OWN_FIRST, "0>0 1>1 0>1 1>0");
-	broken.home = broken.pair = pair(1, 0);
+	broken.home = broken.path.pair = pair(1, 0);
 	check(PAIRS_OWN_FIRST, "1>0 0>0 1>1 0>1");
 }
 
@@ -70,14 +70,14 @@ static void test_the_pair_that_is_left_comes_last(void **state)
 {
 	(void)state;
 	check(PAIRS_ELSEWHERE, "1>1 0>1 1>0 0>0");
-	broken.pair = pair(1, 1);
+	broken.path.pair = pair(1, 1);
 	check(PAIRS_ELSEWHERE, "0>0 0>1 1>0 1>1");
 }
 
 static void test_where_another_stream_works_is_tried_early(void **state)
 {
 	(void)state;
-	other.pair = pair(1, 0);
+	other.path.pair = pair(1, 0);
 	check(PAIRS_OWN_FIRST, "0>0 1>1 0>1 1>0"); /* it does not */
 	other.state = STREAM_UP;
 	check(PAIRS_OWN_FIRST, "0>0 1>0 1>1 0>1");
@@ -131,7 +131,7 @@ static void test_home_is_its_own_pair_if_that_has_its_carrier(void **state)
 	(void)state;
 	check(PAIRS_HOME, "0>0");
 	assert_false(pairs_away(&comm, &broken));
-	broken.pair = pair(1, 1);
+	broken.path.pair = pair(1, 1);
 	assert_true(pairs_away(&comm, &broken));
 	check(PAIRS_HOME, "0>0");
 	carrier_set_port(&nics[0], true);

@@ -50,8 +50,8 @@ static int setup(void **state)
 	*stream = (struct anynet_stream){
 		.comm = &comm,
 		.ops = &ops,
-		.fd = -1,
-		.pair = { 1, 2 },
+		.path.fd = -1,
+		.path.pair = { 1, 2 },
 		.progress.narrow = PAIRS_NONE,
 	};
 	return 0;
@@ -217,7 +217,7 @@ static void test_queue_pairs_that_break_soon_follow_each_other_ever_more_slowly(
 	(void)state;
 	by_qp();
 	stream->progress.began_ms = now - 59999;
-	stream->nic.dev = &local_dev;
+	stream->path.nic.dev = &local_dev;
 	for (int down = 1; down >= 0; down--) {
 		carrier_set_port(&local_dev, down);
 		for (size_t i = 0; i < sizeof(seconds) / sizeof(seconds[0]); i++) {
@@ -235,20 +235,20 @@ static void test_silence_makes_a_pair_narrow(void **state)
 
 	(void)state;
 	connection(5, 0, STREAM_STUCK, 0);
-	assert_false(progress_is_narrow(stream, stream->pair)); /* it was reset */
+	assert_false(progress_is_narrow(stream, stream->path.pair)); /* it was reset */
 	stream->state = STREAM_SUSPECT;
 	connection(5, 0, STREAM_STUCK, 0);
-	assert_false(progress_is_narrow(stream, stream->pair)); /* its NIC had lost its carrier */
-	stream->health.silent_ms = stream->health.alarmed_ms = 1;
+	assert_false(progress_is_narrow(stream, stream->path.pair)); /* its NIC had lost its carrier */
+	stream->path.health.silent_ms = stream->alarms.ms = 1;
 	connection(5, 0, STREAM_STUCK, 0);
-	assert_true(progress_is_narrow(stream, stream->pair));
+	assert_true(progress_is_narrow(stream, stream->path.pair));
 	assert_false(progress_is_narrow(stream, other));
-	stream->pair = other;
+	stream->path.pair = other;
 	connection(5, 0, STREAM_MOVED, 0);
 	assert_true(progress_is_narrow(stream, (struct anynet_wire_pair){ 1, 2 }));
-	stream->pair = (struct anynet_wire_pair){ 1, 2 };
+	stream->path.pair = (struct anynet_wire_pair){ 1, 2 };
 	connection(5, 0, STREAM_MOVED, 0);
-	assert_false(progress_is_narrow(stream, stream->pair));
+	assert_false(progress_is_narrow(stream, stream->path.pair));
 }
 
 static void test_what_was_acknowledged_before_is_noted(void **state)
@@ -256,7 +256,7 @@ static void test_what_was_acknowledged_before_is_noted(void **state)
 	(void)state;
 	progress_begin(stream, (struct stream_position){ 5, 0 });
 	assert_int_equal(stream->progress.acked, 77);
-	assert_int_equal(stream->health.seen.acked, 77);
+	assert_int_equal(stream->path.health.seen.acked, 77);
 }
 
 static void test_a_thousand_breaks_are_ten_lines(void **state)

@@ -83,7 +83,7 @@ static void break_stream(void)
 	pair_hang_up(&signs.pair, 0);
 	for (int i = 0; i < 5; i++)
 		comm_turn(signs.pair.send);
-	assert_int_equal(signs.pair.send->streams[0]->fd, -1);
+	assert_int_equal(signs.pair.send->streams[0]->path.fd, -1);
 }
 
 static void test_for_a_stream_that_broke_its_own_path_is_tried_first(void **state)
@@ -279,7 +279,7 @@ static void test_after_a_resume_the_sender_waits_for_the_answer(void **state)
 		step();
 		deadline_turn(&deadline);
 	}
-	assert_int_equal(stream->pair.to, OTHER);
+	assert_int_equal(stream->path.pair.to, OTHER);
 	close(fd);
 }
 
@@ -313,7 +313,7 @@ static void test_a_silent_stream_does_not_wait_for_its_way_home(void **state)
 	int fd;
 
 	(void)state;
-	stream->pair = (struct anynet_wire_pair){ OTHER, OTHER }; /* standby */
+	stream->path.pair = (struct anynet_wire_pair){ OTHER, OTHER }; /* standby */
 	stream->home = (struct anynet_wire_pair){ OWN, OWN };
 	suspect();
 	fd = be_called(OWN);

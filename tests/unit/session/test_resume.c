@@ -130,7 +130,7 @@ static void start(const struct exchange_shape *shape, const struct cut *cut)
 {
 	exchange_open(shape);
 	if (cut->narrow)
-		narrow_socket(exchange.carrier.pair.send->streams[cut->stream]->fd,
+		narrow_socket(exchange.carrier.pair.send->streams[cut->stream]->path.fd,
 			      (size_t)cut->at);
 	else
 		exchange.carrier.streams[cut->stream].left[cut->way] = cut->at;

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "support/capture.h"
-#include "transports/path/tcp/tcp_stream.h"
+#include "transports/message/stream_log.h"
 #include "unit/carrier.h"
 #include "unit/narrow.h"
 
@@ -74,7 +74,7 @@ static void resume_at(const struct stream *stream, uint64_t frames, uint32_t par
 	local_cfg.chunk_bytes = LARGE + ANYNET_PART_ALIGN;
 	pair_open_send(&pair, 1);
 	if (stream->taken)
-		narrow_socket(pair.send->streams[0]->fd, stream->taken);
+		narrow_socket(pair.send->streams[0]->path.fd, stream->taken);
 	pair_isend(&pair, pair_out, SMALL, 1);
 	pair_isend(&pair, pair_out, LARGE, stream->announced ? 2 : 1);
 	for (int i = 0; i < 5; i++)
@@ -210,7 +210,7 @@ static void test_acknowledged_data_cannot_be_requested(void **state)
 		send_three_large();
 		expect_data(0, 0);
 		put_ack(expect_data(1, 0).slot);
-		assert_int_equal(to_tcp(pair.send->streams[0])->log.first, 0);
+		assert_int_equal(pair.send->streams[0]->log.first, 0);
 		resume_send(&pair, 0, from, 0);
 		expect_refused();
 		pair_close(&pair);
@@ -270,7 +270,7 @@ static void test_what_is_sent_again_has_attention_until_it_is_out(void **state)
 	assert_false(atomic_load(&pair.send->attention));
 	resume_send(&pair, 0, 0, 0);
 	for (size_t room = 0; room < 3 * SMALL; room += SMALL / 2) {
-		narrow_socket(pair.send->streams[0]->fd, SMALL / 2);
+		narrow_socket(pair.send->streams[0]->path.fd, SMALL / 2);
 		atomic_store(&pair.send->attention, true);
 		assert_int_equal(comm_turn(pair.send), 0);
 		assert_true(atomic_load(&pair.send->attention));
@@ -304,14 +304,14 @@ static void resume_and_expect(uint32_t from, uint32_t end)
 static void test_the_log_grows_with_what_is_not_acknowledged(void **state)
 {
 	enum {
-		BEFORE = TCP_LOG_FRAMES - 10, /* acknowledged: it does not begin at its start */
+		BEFORE = STREAM_LOG_FRAMES - 10, /* acknowledged: it does not begin at its start */
 		COUNT = BEFORE + ANYNET_SENDS - 1
 	};
-	static const uint32_t from[] = { BEFORE,    BEFORE + 1, TCP_LOG_FRAMES, 2 * TCP_LOG_FRAMES,
+	static const uint32_t from[] = { BEFORE,    BEFORE + 1, STREAM_LOG_FRAMES, 2 * STREAM_LOG_FRAMES,
 					 COUNT - 1, COUNT };
 
 	(void)state;
-	assert_true(COUNT - BEFORE > 3 * TCP_LOG_FRAMES);
+	assert_true(COUNT - BEFORE > 3 * STREAM_LOG_FRAMES);
 	open_log();
 	for (uint32_t seq = 0; seq < COUNT; seq++) {
 		struct anynet_wire_frame frame;
@@ -333,9 +333,9 @@ static void test_the_log_forgets_what_is_acknowledged(void **state)
 {
 	enum {
 		ROUNDS = 20,
-		EACH = TCP_LOG_FRAMES / 2
+		EACH = STREAM_LOG_FRAMES / 2
 	};
-	struct tcp_stream *stream;
+	const struct anynet_stream *stream;
 	uint16_t slots[EACH];
 
 	(void)state;
@@ -348,8 +348,8 @@ static void test_the_log_forgets_what_is_acknowledged(void **state)
 		for (uint32_t i = 0; i < EACH; i++)
 			put_ack(slots[i]);
 	}
-	stream = to_tcp(pair.send->streams[0]);
-	assert_int_equal(stream->log.room, TCP_LOG_FRAMES);
+	stream = pair.send->streams[0];
+	assert_int_equal(stream->log.room, STREAM_LOG_FRAMES);
 	assert_int_equal(stream->log.end, ROUNDS * EACH);
 	resume_send(&pair, 0, ROUNDS * EACH, 0);
 	expect_nothing();

@@ -65,7 +65,7 @@ static void test_a_sender_that_waits_sends_heartbeats_on_what_stands(void **stat
 	pair_hang_up(&signs.pair, 0);
 	for (int i = 0; i < 5; i++)
 		comm_turn(signs.pair.send);
-	assert_int_equal(signs.pair.send->streams[0]->fd, -1);
+	assert_int_equal(signs.pair.send->streams[0]->path.fd, -1);
 	signs.now = os_now_ms();
 	signs_look_after(1);
 	signs_look_after(HEARTBEAT_MS);

@@ -125,7 +125,7 @@ static void test_a_receiver_tells_of_a_stream_that_stays_broken(void **state)
 	signs.pair.recv->streams[1]->epoch = 3;
 	pair_hang_up(&signs.pair, 1);
 	comm_turn(signs.pair.recv);
-	assert_int_equal(signs.pair.recv->streams[1]->fd, -1);
+	assert_int_equal(signs.pair.recv->streams[1]->path.fd, -1);
 	signs.now = signs.pair.recv->streams[1]->breaks.ms;
 	signs_look_after(50);
 	assert_false(suspect_came(0, 1)); /* the sender usually notices by itself */
@@ -157,7 +157,7 @@ static void test_a_resume_that_is_not_answered_does_not_change_what_is_suspect(v
 	assert_int_equal(recovery_post(signs.pair.recv, fds[0], &hello, NULL), 0);
 	close(fds[1]);
 	comm_poke(signs.pair.recv);
-	assert_int_equal(signs.pair.recv->streams[1]->fd, -1);
+	assert_int_equal(signs.pair.recv->streams[1]->path.fd, -1);
 	signs.now = os_now_ms() + 100;
 	signs_look_after(100);
 	assert_true(suspect_came(0, 1));
@@ -224,7 +224,7 @@ static void test_a_sender_believes_a_suspicion_for_a_while(void **state)
 	put_suspect(1, 0);
 	assert_true(signs_suspect(0));
 	assert_false(signs_suspect(1));
-	signs.now = signs.pair.send->streams[0]->health.suspected_ms;
+	signs.now = signs.pair.send->streams[0]->path.health.suspected_ms;
 	signs_look_after(0);
 	assert_true(signs_suspect(0));
 	signs_look_after(500);
@@ -239,7 +239,7 @@ static void test_a_suspected_path_that_is_silent_stays_suspect(void **state)
 	(void)state;
 	signs_open_send(2);
 	put_suspect(1, 0);
-	signs.now = signs.pair.send->streams[0]->health.suspected_ms;
+	signs.now = signs.pair.send->streams[0]->path.health.suspected_ms;
 	signs_look_after(900);
 	assert_true(signs_suspect(0));
 	signs.streams[0] = signs_dead;

@@ -100,7 +100,7 @@ static void test_a_lost_ack_is_told_again_on_its_stream(void **state)
 static void tell_in_part(size_t bytes)
 {
 	pair_open_recv(&pair, 2);
-	narrow_socket(pair.recv->streams[0]->fd, bytes);
+	narrow_socket(pair.recv->streams[0]->path.fd, bytes);
 	put_message(1, 0, 205);
 	turns();
 	assert_int_equal(narrow_room(), 0);
@@ -174,7 +174,7 @@ static void test_an_ack_moves_to_the_stream_that_it_was_told_on_last(void **stat
 	pair_open_recv(&pair, 2);
 	pair_hang_up(&pair, 0);
 	turns();
-	assert_int_equal(pair.recv->streams[0]->fd, -1);
+	assert_int_equal(pair.recv->streams[0]->path.fd, -1);
 	put_message(1, 0, 9);
 	told_by_bitmap(1, 9);
 	resume_recv_ok(&pair, 0, NULL);
@@ -267,7 +267,7 @@ static void lose_acks(uint16_t count)
 	}
 	pair_hang_up(&pair, 0);
 	turns();
-	assert_int_equal(pair.recv->streams[0]->fd, -1);
+	assert_int_equal(pair.recv->streams[0]->path.fd, -1);
 }
 
 /* Stream 0 is back, but has room for the answer only. */
@@ -439,7 +439,7 @@ static void test_an_ack_may_come_before_the_tail_is_out(void **state)
 	(void)state;
 	for (int recovered = 0; recovered < 2; recovered++) {
 		pair_open_send(&pair, 1);
-		narrow_socket(pair.send->streams[0]->fd, frame);
+		narrow_socket(pair.send->streams[0]->path.fd, frame);
 		req = pair_isend(&pair, pair_out, LOCAL_EAGER_BYTES, 0);
 		pair_idle(req);
 		assert_int_equal(recv(pair.fds[0], &first, sizeof(first), MSG_DONTWAIT),

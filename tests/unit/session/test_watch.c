@@ -37,7 +37,7 @@ static void test_a_path_that_answers_is_not_suspect(void **state)
 	signs_look_after(0);
 	signs_look_after(5000);
 	assert_false(signs_suspect(0));
-	assert_true(signs.pair.send->streams[0]->fd >= 0);
+	assert_true(signs.pair.send->streams[0]->path.fd >= 0);
 	assert_int_equal(signs.pair.send->session->watch.looked_ms, signs.now);
 }
 
@@ -50,7 +50,7 @@ static void test_a_path_that_tells_nothing_is_not_suspect(void **state)
 	signs_look_after(0);
 	signs_look_after(2 * SIGNS_PEER_TIMEOUT_MS);
 	assert_false(signs_suspect(0));
-	assert_true(signs.pair.send->streams[0]->fd >= 0);
+	assert_true(signs.pair.send->streams[0]->path.fd >= 0);
 }
 
 /* It has been reported done, and may have to be retransmitted. */
@@ -88,7 +88,7 @@ static void suspect_after(struct stream_signs silent, uint64_t ms)
 	assert_true(signs_suspect(0));
 	assert_non_null(comm->session->recovery);
 	assert_true(atomic_load(&comm->attention));
-	assert_true(comm->streams[0]->fd >= 0);
+	assert_true(comm->streams[0]->path.fd >= 0);
 	assert_int_equal(comm_error(comm), 0);
 	pair_close(&signs.pair);
 }
@@ -229,8 +229,8 @@ static void replace(bool lost)
 
 	signs.streams[0] = signs_healthy;
 	comm_stream_change(signs_comm(), stream, STREAM_UP, NULL);
-	stream->health.lost = lost;
-	stream->health.silent_ms = 0;
+	stream->path.health.lost = lost;
+	stream->path.health.silent_ms = 0;
 	signs_look_after(0);
 }
 
@@ -262,9 +262,9 @@ static void test_a_connection_knows_whether_the_one_before_lost_something(void *
 	signs_open_idle_send(1);
 	stream = signs_comm()->streams[0];
 	pair_send(&signs.pair, signs.out, 8);
-	assert_false(stream->health.lost);
+	assert_false(stream->path.health.lost);
 	resume_send(&signs.pair, 0, 0, 0);
-	assert_true(stream->health.lost);
+	assert_true(stream->path.health.lost);
 }
 
 /* The kernel says when data was last sent: what was sent before that, and is not acknowledged, has waited longer. */
@@ -404,7 +404,7 @@ static void test_nobody_looks_at_an_idle_path(void **state)
 	for (int i = 0; i < 50; i++)
 		signs_look_after(1000);
 	assert_false(signs_suspect(0));
-	assert_true(signs.pair.recv->streams[0]->fd >= 0);
+	assert_true(signs.pair.recv->streams[0]->path.fd >= 0);
 }
 
 static void test_a_suspect_stream_gets_nothing_new(void **state)
@@ -434,18 +434,18 @@ static void test_after_the_peer_timeout_a_sender_gives_a_silent_stream_up(void *
 	signs_open_send(2);
 	signs_lose(1);
 	signs_look_after(SIGNS_PEER_TIMEOUT_MS - 1);
-	assert_true(signs.pair.send->streams[1]->fd >= 0);
+	assert_true(signs.pair.send->streams[1]->path.fd >= 0);
 	signs_look_after(1);
-	assert_int_equal(signs.pair.send->streams[1]->fd, -1);
+	assert_int_equal(signs.pair.send->streams[1]->path.fd, -1);
 	assert_int_equal(signs.pair.send->streams[1]->breaks.err, -ETIMEDOUT);
-	assert_true(signs.pair.send->streams[0]->fd >= 0);
+	assert_true(signs.pair.send->streams[0]->path.fd >= 0);
 	assert_int_equal(comm_error(signs.pair.send), 0);
 	/* A suspect path has to answer: a restart of the same retransmissions is no answer. */
 	signs_lose(0);
 	signs_look_after(SIGNS_PEER_TIMEOUT_MS / 2);
 	signs.streams[0] = tried_once;
 	signs_look_after(SIGNS_PEER_TIMEOUT_MS / 2);
-	assert_int_equal(signs.pair.send->streams[0]->fd, -1);
+	assert_int_equal(signs.pair.send->streams[0]->path.fd, -1);
 }
 
 static void test_a_stream_that_broke_or_ended_is_not_looked_at(void **state)
@@ -460,7 +460,7 @@ static void test_a_stream_that_broke_or_ended_is_not_looked_at(void **state)
 	for (int i = 0; i < 5; i++)
 		assert_int_equal(comm_turn(signs.pair.send), 0);
 	assert_null(signs.pair.send->streams[0]);
-	assert_int_equal(signs.pair.send->streams[1]->fd, -1);
+	assert_int_equal(signs.pair.send->streams[1]->path.fd, -1);
 	signs.streams[1] = signs_dead;
 	recovery_free(signs.pair.send); /* as if there had been no memory */
 	signs.now = os_now_ms();
@@ -487,7 +487,7 @@ static void test_a_receiver_never_gives_a_stream_up_for_silence(void **state)
 	for (int i = 0; i < 5; i++)
 		signs_look_after(SIGNS_PEER_TIMEOUT_MS);
 	assert_true(signs_suspect(0));
-	assert_true(signs.pair.recv->streams[0]->fd >= 0);
+	assert_true(signs.pair.recv->streams[0]->path.fd >= 0);
 	signs.streams[0] = signs_healthy;
 	pair_finish(&req, 1, NULL);
 	assert_string_equal((char *)signs.in, "first");

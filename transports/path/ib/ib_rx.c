@@ -53,7 +53,7 @@ static int take_data(struct ib_stream *stream, const struct ib_qp *qp,
 	if (payload) {
 		recv_put(comm, msg, dst, payload, header->length);
 		/* The sender believes that it may: `frames` may have arrived out of order, so it is written again. */
-		stream->takes_frames |= recv_is_on_gpu(msg);
+		stream->use.takes_frames |= recv_is_on_gpu(msg);
 	} else if (header->length && (!msg->sub || msg->unexpected)) {
 		return bad_frame(stream, 0); /* no CTS was given for it */
 	} else if (anynet_unlikely(comm->base.gpu)) {
@@ -107,8 +107,8 @@ static int take_frame(struct ib_stream *stream, const struct ib_qp *qp,
 	if (ret)
 		return ret;
 	if (inbound->written || is_counted(header.type)) {
-		stream->tcp.rx.frames++;
-		stream->tcp.rx.part = 0;
+		stream->tcp.base.at.frames++;
+		stream->tcp.base.at.part = 0;
 	}
 	return 0;
 }
@@ -154,7 +154,6 @@ void ib_leave_qp(struct ib_stream *stream)
 	if (stream->tcp.base.comm->gpu)
 		((struct recv_comm *)stream->tcp.base.comm)->wrote |= ib_memory_bit(qp->nic);
 	ib_stream_set_qp(stream, NULL);
-	stream->sends_cts = stream->asks = stream->takes_frames = false;
 	while (*end)
 		end = &(*end)->next;
 	*end = qp;
@@ -204,7 +203,7 @@ static bool wants_rejoin(const struct ib_stream *stream, const struct anynet_wir
 static int rejoin(struct ib_stream *stream)
 {
 	struct anynet_wire_frame frame;
-	int fd = stream->tcp.base.fd;
+	int fd = stream->tcp.base.path.fd;
 
 	recv(fd, &frame, sizeof(frame), MSG_DONTWAIT);
 	if (ib_qp_rejoin(stream->qp))
@@ -220,7 +219,7 @@ int ib_peek(struct ib_stream *stream)
 
 	if (!stream_stands(&stream->tcp.base))
 		return 0;
-	n = recv(stream->tcp.base.fd, &frame, sizeof(frame), MSG_PEEK | MSG_DONTWAIT);
+	n = recv(stream->tcp.base.path.fd, &frame, sizeof(frame), MSG_PEEK | MSG_DONTWAIT);
 	if (n == sizeof(frame) && wants_rejoin(stream, &frame))
 		return rejoin(stream);
 	if (n < 0)
@@ -257,7 +256,7 @@ static int receive_by_qp(struct ib_stream *stream, int tcp_error)
 		return tcp_error;
 	ret = consume(stream, stream->qp);
 	/* On a new queue pair the sender has no CTS yet, not even for receives posted long ago. */
-	if (!ret && !broken && !stream->sends_cts)
+	if (!ret && !broken && !stream->use.sends_cts)
 		ret = ib_transmit_control(&stream->tcp.base);
 	return ret ? ret : broken;
 }
@@ -265,7 +264,7 @@ static int receive_by_qp(struct ib_stream *stream, int tcp_error)
 int ib_receive_data(struct anynet_stream *base)
 {
 	struct ib_stream *stream = to_ib(base);
-	bool ended = base->ended;
+	bool ended = base->path.ended;
 	int tcp_error = join_way(stream), ret = consume_rest(stream);
 
 	if (!ret && !stream->qp)
@@ -273,7 +272,7 @@ int ib_receive_data(struct anynet_stream *base)
 	if (!ret)
 		ret = receive_by_qp(stream, tcp_error);
 	if (ret == -EAGAIN) {
-		base->parked = true;
+		base->path.parked = true;
 		return 0;
 	}
 	return !ret && ended ? -ECONNRESET : ret;
@@ -287,7 +286,7 @@ static void take_bye(struct ib_stream *stream, uint64_t frames)
 {
 	uint64_t arrived = 0;
 
-	if (frames <= stream->arrived)
+	if (frames <= stream->tcp.base.log.arrived)
 		return;
 	ib_qp_fence(stream->qp, &arrived);
 	ib_confirm(stream, anynet_max(arrived, frames));
@@ -306,15 +305,15 @@ static int take_control(struct ib_stream *stream, const struct ib_inbound *inbou
 		return bad_frame(stream, inbound->bytes);
 	if (header.type == ANYNET_FRAME_CTS && header.slot < ANYNET_WIRE_SLOTS &&
 	    header.length == sizeof(struct anynet_wire_cts)) {
-		if (!stream->cts)
-			stream->cts = calloc(ANYNET_WIRE_SLOTS, sizeof(*stream->cts));
-		if (!stream->cts)
+		if (!stream->use.cts)
+			stream->use.cts = calloc(ANYNET_WIRE_SLOTS, sizeof(*stream->use.cts));
+		if (!stream->use.cts)
 			return -ENOMEM; /* the queue pair is replaced, and the CTS sent again */
-		memcpy(&stream->cts[header.slot], slot + HEADER_BYTES, sizeof(*stream->cts));
+		memcpy(&stream->use.cts[header.slot], slot + HEADER_BYTES, sizeof(*stream->use.cts));
 		header.length = 0;
 	}
 	if (header.type == ANYNET_FRAME_ASK_ALL) {
-		stream->asked = 0; /* an ASK that came before was no more than a LOOK there */
+		stream->use.asked = 0; /* an ASK that came before was no more than a LOOK there */
 		send_ask_all(comm);
 		return 0;
 	}
@@ -327,7 +326,7 @@ int ib_receive_control(struct anynet_stream *base)
 {
 	struct ib_stream *stream = to_ib(base);
 	struct ib_inbound *inbound;
-	bool ended = base->ended;
+	bool ended = base->path.ended;
 	uint64_t arrived = 0;
 	int ret = 0;
 

@@ -19,9 +19,6 @@ void ib_stream_drop_qp(struct ib_stream *stream)
 	struct ib_qp *qp = stream->qp;
 
 	ib_stream_set_qp(stream, NULL);
-	stream->sends_cts = stream->asks = stream->takes_frames = false;
-	free(stream->cts);
-	stream->cts = NULL;
 	/* Not when the queue pair is freed: that is later, and the comm may free the ring's memory before. */
 	ib_mr_put(qp->ring.cache, qp->ring.mr);
 	qp->ring.mr = NULL;
@@ -38,7 +35,7 @@ static void leave_qp(struct ib_stream *stream)
 	ib_qp_end(stream->qp, &arrived);
 	ib_confirm(stream, arrived);
 	base->qp.err = err ? err : base->breaks.err;
-	base->qp.brought = stream->arrived - base->progress.from.frames;
+	base->qp.brought = base->log.arrived - base->progress.from.frames;
 	ib_stream_drop_qp(stream);
 }
 
@@ -75,9 +72,6 @@ static void take_qp(struct ib_stream *stream, struct ib_qp *qp)
 	stream->had_qp |= qp != NULL;
 	if (!base->comm->is_send)
 		return;
-	stream->asked = 0;
-	stream->bytes_out = 0;
-	stream->flow = (struct ib_flow){ 0 };
 	if (qp) {
 		qp->sq.signal_all = base->comm->stream_count > 1;
 		register_ring(stream);
@@ -92,7 +86,8 @@ static void take_qp(struct ib_stream *stream, struct ib_qp *qp)
 		tcp_say_ping(&stream->tcp);
 }
 
-static int ib_resume(struct anynet_stream *base, struct stream_position from)
+static int ib_resume(struct anynet_stream *base, int fd, struct anynet_wire_pair pair,
+		     struct stream_position from)
 {
 	struct ib_stream *stream = to_ib(base);
 	struct ib_qp *qp = base->qp.next;
@@ -101,13 +96,11 @@ static int ib_resume(struct anynet_stream *base, struct stream_position from)
 	base->qp.next = NULL;
 	if (base->comm->is_send && stream->by_qp)
 		ib_confirm(stream, from.frames);
-	ret = stream->over_tcp->resume(base, from);
+	ret = stream->over_tcp->resume(base, fd, pair, from);
 	if (ret) {
 		ib_qp_retire(qp);
 		return ret;
 	}
-	if (base->comm->is_send)
-		stream->arrived = from.frames;
 	take_qp(stream, qp);
 	return 0;
 }
@@ -124,10 +117,10 @@ static bool has_lost_port(const struct ib_qp *qp)
  * another stream, and which is not read therefore, is looked for here. */
 static void look_for_end(struct anynet_stream *base)
 {
-	struct pollfd end = { .fd = base->fd, .events = POLLRDHUP };
+	struct pollfd end = { .fd = base->path.fd, .events = POLLRDHUP };
 
 	if (base->comm->epfd < 0 && base->comm->stream_count > 1 && poll(&end, 1, 0) > 0)
-		base->ended = true;
+		base->path.ended = true;
 }
 
 static bool ib_signs(struct anynet_stream *base, struct stream_signs *signs)
@@ -140,7 +133,7 @@ static bool ib_signs(struct anynet_stream *base, struct stream_signs *signs)
 	if (peeked > 0 && !base->comm->is_send) {
 		ib_leave_qp(stream);
 		recv_tell_again(base->comm, base->index);
-		base->readable = true;
+		base->path.readable = true;
 	}
 	if (!stream->qp) {
 		look_for_end(base);
@@ -148,12 +141,12 @@ static bool ib_signs(struct anynet_stream *base, struct stream_signs *signs)
 	}
 	*signs = (struct stream_signs){
 		.lost = has_lost_port(stream->qp),
-		.qp = { .acked = stream->flow.acked,
-			.busy_us = ib_flow_busy_us(&stream->flow),
-			.rtt_us = (unsigned)stream->flow.rtt_us },
+		.qp = { .acked = stream->use.flow.acked,
+			.busy_us = ib_flow_busy_us(&stream->use.flow),
+			.rtt_us = (unsigned)stream->use.flow.rtt_us },
 	};
 	if (peeked < 0)
-		base->ended = true;
+		base->path.ended = true;
 	if (base->comm->is_send)
 		ib_show_oldest(stream);
 	return true;
@@ -167,9 +160,9 @@ static enum stream_moved ib_moved(struct anynet_stream *base)
 
 	if (!stream->qp)
 		return stream->over_tcp->moved(base);
-	if ((is_send ? stream->arrived : stream->tcp.rx.frames) != base->progress.from.frames)
+	if ((is_send ? base->log.arrived : base->at.frames) != base->progress.from.frames)
 		return STREAM_MOVED;
-	return is_send && stream->tcp.log.next != stream->arrived ? STREAM_STUCK : STREAM_IDLE;
+	return is_send && base->log.next != base->log.arrived ? STREAM_STUCK : STREAM_IDLE;
 }
 
 static void ib_ping(struct anynet_stream *base)
@@ -221,7 +214,7 @@ static int ib_drain(struct anynet_stream *base)
 		ret = ib_qp_poll(stream->qp, NULL);
 	if (ret && ret != -EAGAIN)
 		return ret;
-	if (!stream->qp || base->bye.due || stream->tcp.log.next != stream->tcp.log.end)
+	if (!stream->qp || base->bye.due || base->log.next != base->log.end)
 		return -EAGAIN;
 	/* BYE is signalled: wait for its completion. */
 	return stream->qp->sq.head != stream->qp->sq.tail ? -EAGAIN : 0;
@@ -246,7 +239,7 @@ static size_t ib_backlog(struct anynet_stream *base)
 
 	if (!stream->qp)
 		return stream->over_tcp->backlog(base);
-	return ib_stream_has_room(stream) ? stream->bytes_out : SIZE_MAX;
+	return ib_stream_has_room(stream) ? stream->use.bytes_out : SIZE_MAX;
 }
 
 static struct stream_position ib_position(struct anynet_stream *base)
@@ -262,7 +255,6 @@ static const struct anynet_stream_ops ib_send_stream_ops = {
 	.transmit = ib_transmit_data,
 	.backlog = ib_backlog,
 	.signs = ib_signs,
-	.frames = tcp_frames,
 	.moved = ib_moved,
 	.ping = ib_ping,
 	.sever = ib_sever,
@@ -278,7 +270,6 @@ static const struct anynet_stream_ops ib_recv_stream_ops = {
 	.transmit = ib_transmit_control,
 	.backlog = ib_backlog,
 	.signs = ib_signs,
-	.frames = tcp_frames,
 	.moved = ib_moved,
 	.ping = ib_ping,
 	.sever = ib_sever,
@@ -288,14 +279,14 @@ static const struct anynet_stream_ops ib_recv_stream_ops = {
 	.close = ib_close,
 };
 
-struct anynet_stream *ib_stream_create(struct anynet_comm *comm, int fd, uint16_t index,
-				       struct ib_qp *qp)
+struct anynet_stream *ib_stream_create(struct anynet_comm *comm, uint16_t index, int fd,
+				       struct anynet_wire_pair pair, struct ib_qp *qp)
 {
 	struct ib_stream *stream = calloc(1, sizeof(*stream));
 
 	if (!stream)
 		return NULL;
-	if (tcp_stream_init(&stream->tcp, comm, fd, index)) {
+	if (tcp_stream_init(&stream->tcp, comm, index, fd, pair)) {
 		free(stream);
 		return NULL;
 	}

@@ -7,27 +7,35 @@
 #ifndef ANYNET_IB_STREAM_H
 #define ANYNET_IB_STREAM_H
 
+#include <stdlib.h>
+
 #include "memory/ib_memory.h"
 #include "path/ib/ib_flow.h"
 #include "path/ib/ib_qp.h"
 #include "path/tcp/tcp_stream.h"
 
+/* What this end has done with a queue pair. */
+struct ib_use {
+	/* Send comm */
+	struct anynet_wire_cts *cts; /* CTS that came in frames, by slot; NULL = none */
+	uint64_t asked;              /* 1 + the frame for which ASK was last sent; 0 = none */
+	size_t bytes_out;            /* bytes in flight, headers included */
+	struct ib_flow flow;
+	/* Receive comm */
+	bool sends_cts;    /* it has begun to send CTS */
+	bool takes_frames; /* last `frames` written to the peer's CTS ring */
+	bool asks;         /* ASK_ALL has been sent */
+};
+
 struct ib_stream {
 	struct tcp_stream tcp;                    /* first */
 	const struct anynet_stream_ops *over_tcp; /* operations of the TCP stream */
 	struct ib_qp *qp;                         /* NULL = frames go over TCP */
+	struct ib_use use;                        /* of `qp` */
 	bool had_qp; /* it has had a queue pair, so recovery asks for another */
 	/* Receive comm: fenced queue pairs with frames that are not consumed, oldest first */
 	struct ib_qp *rest;
-	bool by_qp;        /* send comm: the frames in flight were sent by a queue pair */
-	uint64_t arrived;  /* send comm, by_qp: the frames before this number have arrived */
-	size_t bytes_out;  /* send comm, by_qp: bytes in flight, headers included */
-	struct ib_flow flow; /* send comm, with a queue pair */
-	uint64_t asked;    /* send comm: 1 + the frame for which ASK was last sent; 0 = none */
-	bool sends_cts;    /* receive comm: this queue pair has begun to send CTS */
-	bool takes_frames; /* receive comm: last `frames` written to the peer's CTS ring */
-	bool asks;         /* receive comm: ASK_ALL has been sent on this queue pair */
-	struct anynet_wire_cts *cts; /* send comm: CTS that came in frames, by slot */
+	bool by_qp; /* send comm: the frames in flight were sent by a queue pair */
 };
 
 static inline struct ib_stream *to_ib(struct anynet_stream *stream)
@@ -46,9 +54,11 @@ static inline bool ib_stream_has_room(const struct ib_stream *stream)
  * is not possible. */
 int ib_peek(struct ib_stream *stream);
 
-/* Sets the queue pair that carries the frames; NULL = TCP does. */
+/* Sets the queue pair that carries the frames; NULL = TCP does. Its use begins. */
 static inline void ib_stream_set_qp(struct ib_stream *stream, struct ib_qp *qp)
 {
+	free(stream->use.cts);
+	stream->use = (struct ib_use){ .cts = NULL };
 	stream->qp = qp;
 	stream->tcp.base.qp.carries = qp;
 	stream->tcp.base.qp.frames = qp && qp->is_send ? &qp->memory.cts_ring->frames : NULL;

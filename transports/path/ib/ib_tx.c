@@ -45,30 +45,17 @@ void ib_leave_nic(struct ib_stream *stream, const char *why)
 		    nic->name, why);
 }
 
-/* The frames up to log.first were acknowledged, and dropped from the log, before their completion came. */
-static ANYNET_COLD void skip_trimmed(struct ib_stream *stream)
-{
-	const struct tcp_log *log = &stream->tcp.log;
-
-	stream->arrived = log->first;
-	stream->bytes_out = 0;
-	for (uint64_t n = log->first; n != log->next; n++)
-		stream->bytes_out += bytes_of(&tcp_log_at(&stream->tcp, n)->id);
-}
-
 void ib_confirm(struct ib_stream *stream, uint64_t end)
 {
-	struct send_comm *comm = (struct send_comm *)stream->tcp.base.comm;
+	struct anynet_stream *base = &stream->tcp.base;
 
-	if (stream->arrived < stream->tcp.log.first)
-		skip_trimmed(stream);
-	for (; stream->arrived < end && stream->arrived < stream->tcp.log.next; stream->arrived++) {
-		const struct frame_id *id = &tcp_log_at(&stream->tcp, stream->arrived)->id;
+	for (; base->log.arrived < end && base->log.arrived < base->log.next; base->log.arrived++) {
+		const struct frame_id *id = &stream_log_at(base, base->log.arrived)->id;
 
-		stream->bytes_out -= bytes_of(id);
+		stream->use.bytes_out -= bytes_of(id);
 		if (id->length >= IB_FLOW_LARGE)
-			ib_flow_arrived(&stream->flow, stream->arrived, id->length);
-		send_arrived(comm, id);
+			ib_flow_arrived(&stream->use.flow, base->log.arrived, id->length);
+		send_arrived((struct send_comm *)base->comm, id);
 	}
 }
 
@@ -92,8 +79,8 @@ const struct anynet_wire_cts *ib_find_cts(const struct ib_stream *stream,
 	const struct send_comm *comm = (const struct send_comm *)stream->tcp.base.comm;
 	ptrdiff_t slot = msg - comm->msgs;
 
-	if (stream->cts && stream->cts[slot].addr && stream->cts[slot].seq == msg->seq)
-		return &stream->cts[slot];
+	if (stream->use.cts && stream->use.cts[slot].addr && stream->use.cts[slot].seq == msg->seq)
+		return &stream->use.cts[slot];
 	return msg->flags & ANYNET_FLAG_MULTI ? NULL : ring_cts(stream->qp, msg);
 }
 
@@ -187,12 +174,12 @@ static int ask(struct ib_stream *stream, uint64_t n, const struct stream_frame *
 	struct anynet_wire_frame header = frame->header;
 	int ret;
 
-	if (stream->asked == n + 1 || !send_may_ask((struct send_comm *)stream->tcp.base.comm))
+	if (stream->use.asked == n + 1 || !send_may_ask((struct send_comm *)stream->tcp.base.comm))
 		return -EAGAIN;
 	header.type = ANYNET_FRAME_ASK;
 	header.length = 0;
 	header.offset = 0;
-	stream->asked = n + 1;
+	stream->use.asked = n + 1;
 	ret = ib_qp_say(stream->qp, &header, sizeof(header), false);
 	return ret ? ret : -EAGAIN;
 }
@@ -261,41 +248,23 @@ static int post_frame(struct ib_stream *stream, uint64_t n, const struct frame_i
 	return post_data(stream, n, &frame);
 }
 
-/* Makes frame log.next available. False = there is none, or no room for it. */
-static bool next_frame(struct ib_stream *stream)
-{
-	struct tcp_stream *tcp = &stream->tcp;
-
-	if (!ib_stream_has_room(stream))
-		return false;
-	if (tcp->log.next != tcp->log.end)
-		return true;
-	if (!tcp_log_has_room(tcp) || !send_next((struct send_comm *)tcp->base.comm, &tcp->base,
-						 &tcp_log_at(tcp, tcp->log.end)->id))
-		return false;
-	tcp->log.end++;
-	return true;
-}
-
 int ib_transmit_data(struct anynet_stream *base)
 {
 	struct ib_stream *stream = to_ib(base);
-	struct tcp_stream *tcp = &stream->tcp;
 
 	if (!stream->qp)
 		return stream->over_tcp->transmit(base);
-	while (next_frame(stream)) {
-		const struct frame_id *id = &tcp_log_at(tcp, tcp->log.next)->id;
-		int ret = post_frame(stream, tcp->log.next, id);
+	while (ib_stream_has_room(stream) &&
+	       (base->log.next != base->log.end || stream_pull(base))) {
+		const struct frame_id *id = &stream_log_at(base, base->log.next)->id;
+		int ret = post_frame(stream, base->log.next, id);
 
 		if (ret)
 			return ret == -EAGAIN ? 0 : ret;
-		base->sent.bytes += id->length;
-		stream->bytes_out += bytes_of(id);
+		stream->use.bytes_out += bytes_of(id);
 		if (id->length >= IB_FLOW_LARGE)
-			ib_flow_begin(&stream->flow, tcp->log.next);
-		tcp->log.next++;
-		send_written((struct send_comm *)base->comm, id);
+			ib_flow_begin(&stream->use.flow, base->log.next);
+		stream_taken(base);
 	}
 	return 0;
 }
@@ -365,9 +334,9 @@ static int tell_frames(struct ib_stream *stream)
 	struct ib_qp *qp = stream->qp;
 	uint32_t frames = recv_takes_frames((struct recv_comm *)stream->tcp.base.comm);
 
-	if (frames == stream->takes_frames || !ib_qp_has_room(qp, 1))
+	if (frames == stream->use.takes_frames || !ib_qp_has_room(qp, 1))
 		return 0;
-	stream->takes_frames = frames;
+	stream->use.takes_frames = frames;
 	return ib_qp_write(qp, &frames, sizeof(frames),
 			   qp->peer.addr + offsetof(struct anynet_wire_cts_ring, frames));
 }
@@ -402,7 +371,7 @@ static int complete_cts(struct ib_stream *stream, uint8_t *frame, size_t *bytes)
  * ends before the sender's adapter need have heard so. 0 or as complete_cts. */
 static int complete(struct ib_stream *stream, uint8_t *frame, size_t *bytes)
 {
-	uint64_t frames = stream->tcp.rx.frames;
+	uint64_t frames = stream->tcp.base.at.frames;
 
 	if (frame[0] == ANYNET_FRAME_BYE)
 		memcpy(frame + offsetof(struct anynet_wire_frame, offset), &frames, sizeof(frames));
@@ -414,11 +383,11 @@ static int tell_to_ask(struct ib_stream *stream)
 {
 	struct anynet_wire_frame frame = { .type = ANYNET_FRAME_ASK_ALL };
 
-	if (stream->asks ||
+	if (stream->use.asks ||
 	    !recv_must_be_asked((struct recv_comm *)stream->tcp.base.comm, &stream->tcp.base) ||
 	    !ib_qp_has_room(stream->qp, 2))
 		return 0;
-	stream->asks = true;
+	stream->use.asks = true;
 	return ib_qp_say(stream->qp, &frame, sizeof(frame), false);
 }
 
@@ -434,9 +403,9 @@ int ib_transmit_control(struct anynet_stream *base)
 		return stream->over_tcp->transmit(base);
 	if (stream->qp->state != IB_QP_UP)
 		return 0;
-	if (!stream->sends_cts)
+	if (!stream->use.sends_cts)
 		recv_cts_again(comm, base);
-	stream->sends_cts = true;
+	stream->use.sends_cts = true;
 	ret = ib_qp_tell(stream->qp);
 	if (!ret)
 		ret = tell_frames(stream);

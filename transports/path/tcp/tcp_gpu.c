@@ -70,7 +70,7 @@ int tcp_gpu_begin(struct tcp_stream *stream)
 	}
 	tg->gpu = stream->base.comm->gpu;
 	tg->open = NO_PIECE;
-	tg->ahead_frame = stream->log.next;
+	tg->ahead_frame = stream->base.log.next;
 	return 0;
 }
 
@@ -152,15 +152,15 @@ int tcp_gpu_copy_ahead(struct tcp_stream *stream)
 	if (ret)
 		return ret;
 	tg = stream->gpu;
-	if (tg->ahead_frame < stream->log.next) {
-		tg->ahead_frame = stream->log.next;
+	if (tg->ahead_frame < stream->base.log.next) {
+		tg->ahead_frame = stream->base.log.next;
 		tg->ahead_at = 0;
 	}
-	while (tg->ahead_frame != stream->log.end) {
+	while (tg->ahead_frame != stream->base.log.end) {
 		struct stream_frame frame;
 
 		send_frame((struct send_comm *)stream->base.comm,
-			   &tcp_log_at(stream, tg->ahead_frame)->id, &frame);
+			   &stream_log_at(&stream->base, tg->ahead_frame)->id, &frame);
 		while (frame.on_gpu && tg->ahead_at < frame.header.length) {
 			ret = copy_piece(stream, &frame);
 			if (ret <= 0)
@@ -200,7 +200,7 @@ static uint32_t checksum_with(const struct tcp_gpu *tg, const struct piece *piec
 uint32_t tcp_gpu_checksum(struct tcp_stream *stream, uint64_t frame)
 {
 	struct tcp_gpu *tg = stream->gpu;
-	uint32_t crc = tcp_log_at(stream, frame)->crc; /* of the pieces given back */
+	uint32_t crc = stream_log_at(&stream->base, frame)->crc; /* of the pieces given back */
 
 	for (uint32_t i = tg->head; i != tg->tail; i++)
 		if (piece_at(tg, i)->frame == frame)
@@ -215,11 +215,11 @@ void tcp_gpu_sent(struct tcp_stream *stream, uint32_t payload_gone)
 	while (tg->head != tg->tail) {
 		const struct piece *piece = piece_at(tg, tg->head);
 
-		if (piece->frame > stream->log.next ||
-		    (piece->frame == stream->log.next && piece->at + piece->bytes > payload_gone))
+		if (piece->frame > stream->base.log.next ||
+		    (piece->frame == stream->base.log.next && piece->at + piece->bytes > payload_gone))
 			return;
-		if (stream->base.comm->checksum && piece->frame == stream->log.next) {
-			struct tcp_log_frame *entry = tcp_log_at(stream, piece->frame);
+		if (stream->base.comm->checksum && piece->frame == stream->base.log.next) {
+			struct log_frame *entry = stream_log_at(&stream->base, piece->frame);
 
 			entry->crc = checksum_with(tg, piece, entry->crc);
 		}
@@ -243,7 +243,7 @@ void tcp_gpu_rewind(struct tcp_stream *stream)
 	if (!stream->gpu)
 		return;
 	forget(stream->gpu);
-	stream->gpu->ahead_frame = stream->log.next;
+	stream->gpu->ahead_frame = stream->base.log.next;
 	stream->gpu->ahead_at = 0;
 }
 

@@ -28,7 +28,7 @@ void tcp_rate_refresh(struct tcp_stream *stream)
 	if (sent->bytes < stream->rate.at)
 		return;
 	stream->rate.at = sent->bytes + REFRESH_BYTES;
-	if (getsockopt(stream->base.fd, IPPROTO_TCP, TCP_INFO, &info, &len) ||
+	if (getsockopt(stream->base.path.fd, IPPROTO_TCP, TCP_INFO, &info, &len) ||
 	    len < offsetof(struct tcp_info, tcpi_busy_time) + sizeof(info.tcpi_busy_time))
 		return;
 	busy_us = info.tcpi_busy_time - stream->rate.busy_us;
@@ -61,7 +61,7 @@ bool tcp_signs(struct anynet_stream *base, struct stream_signs *signs)
 	struct tcp_info info = { 0 };
 	socklen_t len = sizeof(info);
 
-	if (base->fd < 0 || getsockopt(base->fd, IPPROTO_TCP, TCP_INFO, &info, &len))
+	if (base->path.fd < 0 || getsockopt(base->path.fd, IPPROTO_TCP, TCP_INFO, &info, &len))
 		return false;
 	signs->waiting = info.tcpi_unacked || info.tcpi_probes;
 	signs->tries = (unsigned)anynet_max(info.tcpi_retransmits, info.tcpi_probes);

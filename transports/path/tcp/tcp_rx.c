@@ -123,7 +123,7 @@ static int read_some(struct tcp_stream *stream)
 		iov[pieces++] = (struct iovec){ stream->rx.buf + stream->rx.tail, room };
 	}
 	do
-		n = recv_pieces(stream->base.fd, iov, pieces);
+		n = recv_pieces(stream->base.path.fd, iov, pieces);
 	while (n < 0 && errno == EINTR);
 	stream->rx.quiet = n < 0 || (stream->rx.quiet && n == ANYNET_TAIL_BYTES && stream->rx.skip);
 	if (n < 0)
@@ -151,7 +151,7 @@ static ANYNET_COLD int corrupt(struct tcp_stream *stream, const char *what)
 		anynet_warn("receive from peer %s dev %s path %u (%s): wrong checksum of a %s; "
 			    "the connection is replaced and the data retransmitted (break %u)",
 			    stream->base.comm->peer.host, stream->base.comm->dev->name,
-			    stream->base.index, stream->base.path, what,
+			    stream->base.index, stream->base.path.text, what,
 			    stream->base.breaks.count + 1);
 	return -EBADMSG;
 }
@@ -171,8 +171,8 @@ static int take_frame(struct tcp_stream *stream)
 			return ret;
 		stream->rx.head += HEADER_BYTES;
 		if (frame->type != ANYNET_FRAME_PING) {
-			stream->rx.frames++;
-			stream->rx.part = 0;
+			stream->base.at.frames++;
+			stream->base.at.part = 0;
 		}
 		return 0;
 	}
@@ -180,7 +180,7 @@ static int take_frame(struct tcp_stream *stream)
 	if (ret)
 		return ret;
 	stream->rx.open = true;
-	stream->rx.part = 0;
+	stream->base.at.part = 0;
 	stream->rx.head += HEADER_BYTES;
 	stream->rx.left = stream->rx.last = frame->length;
 	stream->rx.crc = frame->flags & ANYNET_FLAG_CRC ? ANYNET_CRC_BYTES : 0;
@@ -249,7 +249,7 @@ static int finish_frame(struct tcp_stream *stream)
 		stream->rx.head += ANYNET_CRC_BYTES;
 	}
 	stream->rx.open = false;
-	stream->rx.frames++;
+	stream->base.at.frames++;
 	stream->rx.skip = frame->flags & ANYNET_FLAG_TAIL ? ANYNET_TAIL_BYTES : 0;
 	if (anynet_unlikely(stream->rx.on_gpu))
 		return tcp_gpu_end_frame(stream, stream->rx.msg, frame->length);
@@ -292,21 +292,15 @@ uint32_t tcp_kept_bytes(const struct tcp_stream *stream)
 	return placed - placed % ANYNET_PART_ALIGN;
 }
 
-void tcp_receive_severed(struct tcp_stream *stream)
+void tcp_unplace(struct tcp_stream *stream)
 {
 	const struct anynet_wire_frame *frame = &stream->rx.frame;
 	uint32_t keep = tcp_kept_bytes(stream);
 
-	stream->rx.head = stream->rx.tail = stream->rx.skip = 0;
-	stream->rx.last = 0;
-	stream->rx.quiet = false;
-	if (stream->rx.open) {
-		stream->rx.open = false;
-		recv_unplace((struct recv_comm *)stream->base.comm, stream->rx.msg, frame->length,
-			     keep);
-		stream->rx.part = keep ? (uint32_t)frame->offset + keep : 0;
-	}
-	stream->rx.left = 0;
+	if (!stream->rx.open)
+		return;
+	recv_unplace((struct recv_comm *)stream->base.comm, stream->rx.msg, frame->length, keep);
+	stream->base.at.part = keep ? (uint32_t)frame->offset + keep : 0;
 }
 
 /* The socket is empty, so the stream waits for an epoll event. It stays readable without an epoll set, while it holds
@@ -317,7 +311,7 @@ static void wait_readable(struct tcp_stream *stream)
 
 	if (anynet_unlikely(stream->gpu))
 		tcp_gpu_wait(stream);
-	base->readable = base->comm->epfd < 0 || base->ended || tcp_gpu_is_busy(stream) ||
+	base->path.readable = base->comm->epfd < 0 || base->path.ended || tcp_gpu_is_busy(stream) ||
 			 waits_for_bounce(stream);
 }
 
@@ -351,8 +345,8 @@ static int receive_data(struct anynet_stream *base)
 	else if (got < 0)
 		return got;
 	if (ret == -EAGAIN) {
-		base->parked = !tcp_gpu_is_busy(stream);
-		base->readable = true; /* there is no event for staged bytes */
+		base->path.parked = !tcp_gpu_is_busy(stream);
+		base->path.readable = true; /* there is no event for staged bytes */
 		ret = 0;
 	}
 	return ret;
@@ -420,6 +414,6 @@ int tcp_receive_control(struct anynet_stream *base)
 	}
 	if (got < 0 && got != -EAGAIN)
 		return got;
-	base->readable = base->comm->epfd < 0 || base->ended;
+	base->path.readable = base->comm->epfd < 0 || base->path.ended;
 	return 0;
 }

@@ -14,7 +14,7 @@
 
 static size_t tcp_backlog(struct anynet_stream *base)
 {
-	int unsent = socket_unsent(base->fd);
+	int unsent = socket_unsent(base->path.fd);
 
 	return unsent < 0 ? 0 : (size_t)unsent;
 }
@@ -43,16 +43,16 @@ static int tcp_drain(struct anynet_stream *base)
 	struct tcp_stream *stream = to_tcp(base);
 	int ret;
 
-	if (base->bye.due || stream->log.next != stream->log.end ||
+	if (base->bye.due || base->log.next != base->log.end ||
 	    stream->control.bytes != stream->control.gone)
 		return stream->control.broken ? -EPIPE : -EAGAIN; /* the comm's turns send it */
-	if (!stream->shut && shutdown(base->fd, SHUT_WR))
+	if (!stream->shut && shutdown(base->path.fd, SHUT_WR))
 		return -errno;
 	stream->shut = true;
-	ret = base->comm->is_send ? base->ops->receive(base) : read_away(base->fd);
+	ret = base->comm->is_send ? base->ops->receive(base) : read_away(base->path.fd);
 	if (ret)
 		return ret;
-	return socket_unsent(base->fd) ? -EAGAIN : 0;
+	return socket_unsent(base->path.fd) ? -EAGAIN : 0;
 }
 
 /* Makes close() reset the connection: unsent data is dropped. With MSG_ZEROCOPY the kernel would go on reading NCCL's
@@ -79,55 +79,85 @@ static void tcp_close(struct anynet_stream *base)
 	struct tcp_stream *stream = to_tcp(base);
 
 	/* The last tail byte may be unread. close() would then send a reset, which could overtake the last ACK. */
-	if (base->fd >= 0 && !base->comm->is_send && !comm_error(base->comm))
-		read_away(base->fd);
-	if (base->fd >= 0 && may_send_freed(stream))
-		discard_unsent(base->fd);
-	fd_hang_up(&base->fd, -1);
+	if (base->path.fd >= 0 && !base->comm->is_send && !comm_error(base->comm))
+		read_away(base->path.fd);
+	if (base->path.fd >= 0 && may_send_freed(stream))
+		discard_unsent(base->path.fd);
+	fd_hang_up(&base->path.fd, -1);
 	tcp_gpu_end(stream);
 	free(stream->rx.buf);
-	free(stream->log.frames);
+	free(stream->base.log.frames);
 	free(stream);
 }
 
+static void begin_path(struct anynet_stream *base, int fd, struct anynet_wire_pair pair)
+{
+	struct stream_path *path = &base->path;
+	struct sockaddr_storage local = { 0 }, peer = { 0 };
+	socklen_t len = sizeof(local), peer_len = sizeof(peer);
+	char from[SOCKET_TEXT_BYTES], to[SOCKET_TEXT_BYTES];
+
+	*path = (struct stream_path){
+		.fd = fd,
+		.readable = true,
+		.writable = true,
+		.pair = pair,
+	};
+	getsockname(fd, (struct sockaddr *)&local, &len);
+	path->nic.dev = nic_with_addr(&local);
+	path->nic.losses = path->nic.dev ? carrier_losses(path->nic.dev) : 0;
+	getpeername(fd, (struct sockaddr *)&peer, &peer_len);
+	snprintf(path->text, sizeof(path->text), "%s -> %s",
+		 socket_text(&local, from, sizeof(from)), socket_text(&peer, to, sizeof(to)));
+}
+
 /* fd_hang_up: the peer must see the end even if a forked child holds a copy of the descriptor. */
+static void end_path(struct stream_path *path)
+{
+	fd_hang_up(&path->fd, -1);
+	path->readable = path->writable = path->ended = path->parked = false;
+	path->health = (struct path_health){ .silent_ms = 0 };
+}
+
+/* Forgets what has been read, sent and measured on the connection that has ended. */
+static void forget_connection(struct tcp_stream *stream)
+{
+	stream->rx = (struct tcp_rx){ .buf = stream->rx.buf, .bytes = stream->rx.bytes };
+	stream->control = (struct tcp_control){ .bytes = 0 };
+	stream->rate = (struct tcp_rate){ .at = stream->base.sent.bytes };
+	stream->zerocopy = (struct tcp_zerocopy){ .works = false };
+	stream->shut = false;
+}
+
 static void tcp_sever(struct anynet_stream *base)
 {
 	struct tcp_stream *stream = to_tcp(base);
 
-	discard_unsent(base->fd);
-	fd_hang_up(&base->fd, -1);
-	if (base->comm->is_send)
+	discard_unsent(base->path.fd);
+	end_path(&base->path);
+	if (base->comm->is_send) {
 		tcp_gpu_rewind(stream);
-	else
+	} else {
 		tcp_gpu_place_all(stream);
-	tcp_receive_severed(stream);
-	stream->control.bytes = stream->control.gone = 0;
-	stream->control.broken = stream->shut = false;
+		tcp_unplace(stream);
+	}
+	forget_connection(stream);
 }
 
 static struct stream_position tcp_position(struct anynet_stream *base)
 {
-	return (struct stream_position){ to_tcp(base)->rx.frames, to_tcp(base)->rx.part };
-}
-
-uint64_t tcp_frames(const struct anynet_stream *base)
-{
-	const struct tcp_stream *stream = (const struct tcp_stream *)base;
-
-	return base->comm->is_send ? stream->log.next : stream->rx.frames;
+	return base->at;
 }
 
 /* Judges by what the peer's kernel has acknowledged: the receiver itself may be slow to read it. */
 static enum stream_moved sent(struct anynet_stream *base)
 {
-	const struct tcp_stream *stream = to_tcp(base);
 	struct stream_signs signs = { 0 };
 	uint64_t carried;
 
 	tcp_signs(base, &signs);
 	carried = signs.acked - anynet_min(signs.acked, base->progress.acked);
-	if (stream->log.next == stream->log.end && socket_unsent(base->fd) <= 0)
+	if (base->log.next == base->log.end && socket_unsent(base->path.fd) <= 0)
 		return carried ? STREAM_MOVED : STREAM_IDLE;
 	return carried >= STREAM_PROGRESS_BYTES ? STREAM_MOVED : STREAM_STUCK;
 }
@@ -138,9 +168,9 @@ static enum stream_moved received(const struct tcp_stream *stream)
 	const struct anynet_stream *base = &stream->base;
 	bool begun = stream->rx.open || stream->rx.head != stream->rx.tail;
 
-	if (stream->rx.frames != base->progress.from.frames || tcp_kept_bytes(stream))
+	if (stream->base.at.frames != base->progress.from.frames || tcp_kept_bytes(stream))
 		return STREAM_MOVED;
-	return begun && !base->parked ? STREAM_STUCK : STREAM_IDLE;
+	return begun && !base->path.parked ? STREAM_STUCK : STREAM_IDLE;
 }
 
 enum stream_moved tcp_moved(struct anynet_stream *base)
@@ -148,33 +178,18 @@ enum stream_moved tcp_moved(struct anynet_stream *base)
 	return base->comm->is_send ? sent(base) : received(to_tcp(base));
 }
 
-static void look_at_path(struct anynet_stream *base)
-{
-	struct sockaddr_storage local = { 0 }, peer = { 0 };
-	socklen_t len = sizeof(local), peer_len = sizeof(peer);
-	char from[SOCKET_TEXT_BYTES], to[SOCKET_TEXT_BYTES];
-
-	getsockname(base->fd, (struct sockaddr *)&local, &len);
-	base->nic.dev = nic_with_addr(&local);
-	base->nic.losses = base->nic.dev ? carrier_losses(base->nic.dev) : 0;
-	getpeername(base->fd, (struct sockaddr *)&peer, &peer_len);
-	snprintf(base->path, sizeof(base->path), "%s -> %s",
-		 socket_text(&local, from, sizeof(from)), socket_text(&peer, to, sizeof(to)));
-}
-
-static int tcp_resume(struct anynet_stream *base, struct stream_position from)
+static int tcp_resume(struct anynet_stream *base, int fd, struct anynet_wire_pair pair,
+		      struct stream_position from)
 {
 	struct tcp_stream *stream = to_tcp(base);
-	int ret = base->comm->is_send ? tcp_log_rewind(stream, from) : 0;
+	int ret;
 
+	begin_path(base, fd, pair);
+	ret = base->comm->is_send ? stream_log_rewind(base, from) : 0;
 	if (ret)
 		return ret;
 	tcp_gpu_rewind(stream);
-	look_at_path(base);
 	base->sent.rate = 0;
-	stream->rate.at = base->sent.bytes;
-	stream->rate.busy_us = stream->rate.acked = 0;
-	stream->zerocopy.sent = stream->zerocopy.done = 0;
 	if (base->comm->is_send)
 		tcp_zerocopy_init(stream);
 	return 0;
@@ -186,7 +201,7 @@ void tcp_say_ping(const struct tcp_stream *stream)
 
 	if (stream->base.comm->checksum)
 		checksum_header(&frame, NULL);
-	socket_send_whole(stream->base.fd, &frame, sizeof(frame));
+	socket_send_whole(stream->base.path.fd, &frame, sizeof(frame));
 }
 
 /* Sends only if the socket's send queue is empty: then it takes the whole frame, unless the kernel is out of memory. */
@@ -194,9 +209,9 @@ static void tcp_ping(struct anynet_stream *base)
 {
 	const struct tcp_stream *stream = to_tcp(base);
 
-	if (!socket_unsent(base->fd) && !stream->shut &&
+	if (!socket_unsent(base->path.fd) && !stream->shut &&
 	    stream->control.bytes == stream->control.gone &&
-	    (!base->comm->is_send || stream->log.next == stream->log.end))
+	    base->log.next == base->log.end)
 		tcp_say_ping(stream);
 }
 
@@ -205,7 +220,6 @@ static const struct anynet_stream_ops tcp_send_stream_ops = {
 	.transmit = tcp_transmit_data,
 	.backlog = tcp_backlog,
 	.signs = tcp_signs,
-	.frames = tcp_frames,
 	.moved = tcp_moved,
 	.ping = tcp_ping,
 	.sever = tcp_sever,
@@ -220,7 +234,6 @@ static const struct anynet_stream_ops tcp_recv_stream_ops = {
 	.transmit = tcp_transmit_control,
 	.backlog = tcp_backlog,
 	.signs = tcp_signs,
-	.frames = tcp_frames,
 	.moved = tcp_moved,
 	.ping = tcp_ping,
 	.sever = tcp_sever,
@@ -230,21 +243,20 @@ static const struct anynet_stream_ops tcp_recv_stream_ops = {
 	.close = tcp_close,
 };
 
-int tcp_stream_init(struct tcp_stream *stream, struct anynet_comm *comm, int fd, uint16_t index)
+int tcp_stream_init(struct tcp_stream *stream, struct anynet_comm *comm, uint16_t index, int fd,
+		    struct anynet_wire_pair pair)
 {
 	stream->rx.bytes = comm->is_send ? TCP_CONTROL_BYTES : TCP_STAGING_BYTES;
 	stream->rx.buf = malloc(stream->rx.bytes);
-	if (!stream->rx.buf || (comm->is_send && tcp_log_init(stream))) {
+	if (!stream->rx.buf || (comm->is_send && stream_log_init(&stream->base))) {
 		free(stream->rx.buf);
 		return -ENOMEM;
 	}
 	stream->base.ops = comm->is_send ? &tcp_send_stream_ops : &tcp_recv_stream_ops;
 	stream->base.comm = comm;
-	stream->base.fd = fd;
 	stream->base.state = STREAM_UP;
 	stream->base.index = index;
-	stream->base.readable = stream->base.writable = true;
-	look_at_path(&stream->base);
+	begin_path(&stream->base, fd, pair);
 	if (comm->is_send && !index)
 		send_keep_start((struct send_comm *)comm, tcp_round_trip_us(fd));
 	if (comm->is_send)
@@ -252,11 +264,12 @@ int tcp_stream_init(struct tcp_stream *stream, struct anynet_comm *comm, int fd,
 	return 0;
 }
 
-struct anynet_stream *tcp_stream_create(struct anynet_comm *comm, int fd, uint16_t index)
+struct anynet_stream *tcp_stream_create(struct anynet_comm *comm, uint16_t index, int fd,
+					struct anynet_wire_pair pair)
 {
 	struct tcp_stream *stream = calloc(1, sizeof(*stream));
 
-	if (stream && tcp_stream_init(stream, comm, fd, index)) {
+	if (stream && tcp_stream_init(stream, comm, index, fd, pair)) {
 		free(stream);
 		stream = NULL;
 	}

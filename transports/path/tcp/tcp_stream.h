@@ -4,11 +4,10 @@
 #define ANYNET_TCP_STREAM_H
 
 #include "message/message.h"
+#include "message/stream_log.h"
 
 #define TCP_TX_FRAMES     16          /* max frames in one sendmsg */
 #define TCP_GPU_PIECES    16          /* max bounces of a stream, see tcp_gpu.c */
-#define TCP_LOG_FRAMES    64          /* initial size of the log, in frames */
-#define TCP_LOG_MAX       (1u << 20)  /* max size of the log, in frames */
 #define TCP_STAGING_BYTES 16384       /* receive staging buffer of a receive comm's stream */
 #define TCP_CONTROL_BYTES 512         /* staging of a send comm's stream; control output */
 #define TCP_DIRECT_BYTES  2048        /* missing payload from this size on is read into place */
@@ -18,12 +17,6 @@
 /* Max bytes sent in one call, for the same reason. 512 KiB to 4 MiB perform alike. Below that, large messages are
  * slower (half-RTT of 512 KiB: 65 us; 114 us with a turn of 256 KiB). */
 #define TCP_TX_TURN (1u << 20)
-
-/* Log entry: a frame that is queued, or sent and possibly to be retransmitted. */
-struct tcp_log_frame {
-	struct frame_id id;
-	uint32_t crc; /* CRC32C of its payload, if frames carry checksums */
-};
 
 /* Receiving. Bytes [head, tail) of `buf` have been read and not consumed. */
 struct tcp_rx {
@@ -40,18 +33,6 @@ struct tcp_rx {
 	bool open;       /* `frame` has begun and is not consumed */
 	bool on_gpu;     /* its payload goes to GPU memory */
 	bool quiet;      /* the last read found the socket empty */
-	uint64_t frames; /* frames consumed, over all connections */
-	/* Offset in its message up to which the next frame is already in place; 0 = nothing is */
-	uint32_t part;
-};
-
-/* Sending. Frames are numbered over all connections. Frames [first, next) have been sent and may have to be
- * retransmitted. Frames [next, end) are queued; `gone` bytes of frame `next` have been sent. */
-struct tcp_log {
-	struct tcp_log_frame *frames;
-	uint32_t room; /* entries, a power of two; frame n has entry n & (room - 1) */
-	uint32_t gone;
-	uint64_t first, next, end;
 };
 
 struct tcp_rate {
@@ -74,7 +55,6 @@ struct tcp_control {
 struct tcp_stream {
 	struct anynet_stream base; /* first */
 	struct tcp_rx rx;
-	struct tcp_log log;
 	bool shut; /* shutdown(SHUT_WR) has been called */
 	struct tcp_rate rate;
 	struct tcp_zerocopy zerocopy;
@@ -88,30 +68,21 @@ static inline struct tcp_stream *to_tcp(struct anynet_stream *stream)
 }
 
 /* Initialises a zeroed stream over the connected socket `fd`. 0 or -ENOMEM. */
-int tcp_stream_init(struct tcp_stream *stream, struct anynet_comm *comm, int fd, uint16_t index);
+int tcp_stream_init(struct tcp_stream *stream, struct anynet_comm *comm, uint16_t index, int fd,
+		    struct anynet_wire_pair pair);
 
 /* Sends a PING by itself, for which the socket must have room. */
 void tcp_say_ping(const struct tcp_stream *stream);
 
 int tcp_receive_data(struct anynet_stream *stream);    /* receive comm */
 int tcp_receive_control(struct anynet_stream *stream); /* send comm */
-void tcp_receive_severed(struct tcp_stream *stream);   /* both: the connection has ended */
-uint32_t tcp_kept_bytes(
-	const struct tcp_stream *stream);            /* of rx.frame, if the connection ended now */
-int tcp_transmit_data(struct anynet_stream *stream); /* send comm */
+int tcp_transmit_data(struct anynet_stream *stream);   /* send comm */
 int tcp_transmit_control(struct anynet_stream *stream); /* receive comm */
 
-/* tcp_log.c: the log of queued and unacknowledged frames. */
-int tcp_log_init(struct tcp_stream *stream);      /* 0 or -ENOMEM */
-bool tcp_log_has_room(struct tcp_stream *stream); /* for one frame; makes room if it can */
-
-/* Goes back to the receiver's position. 0, or -EPROTO: it cannot be there. */
-int tcp_log_rewind(struct tcp_stream *stream, struct stream_position to);
-
-static inline struct tcp_log_frame *tcp_log_at(struct tcp_stream *stream, uint64_t number)
-{
-	return &stream->log.frames[number & (stream->log.room - 1)];
-}
+/* Receive comm: bytes of the begun frame's payload that stay in place if the connection ends now; and it has ended: take
+ * back what does not stay. */
+uint32_t tcp_kept_bytes(const struct tcp_stream *stream);
+void tcp_unplace(struct tcp_stream *stream);
 
 /* tcp_info.c: the kernel's view of a connection. */
 
@@ -121,7 +92,6 @@ void tcp_rate_refresh(struct tcp_stream *stream);
 uint32_t tcp_round_trip_us(int fd);
 bool tcp_signs(struct anynet_stream *stream, struct stream_signs *signs);
 
-uint64_t tcp_frames(const struct anynet_stream *stream);
 enum stream_moved tcp_moved(struct anynet_stream *stream);
 
 /*

@@ -14,7 +14,7 @@
 #define HEADER_BYTES   sizeof(struct anynet_wire_frame)
 #define ZEROCOPY_BYTES (64u << 10) /* for less, pinning pages costs more than the copy */
 
-static void add_checksum(const struct send_comm *comm, struct tcp_log_frame *entry)
+static void add_checksum(const struct send_comm *comm, struct log_frame *entry)
 {
 	struct stream_frame frame;
 
@@ -27,27 +27,23 @@ static void add_checksum(const struct send_comm *comm, struct tcp_log_frame *ent
 /* Pulls frames from the comm until enough for one call are queued. False: the comm has no more now. */
 static bool pull(struct tcp_stream *stream)
 {
-	struct send_comm *comm = (struct send_comm *)stream->base.comm;
 	size_t queued = 0;
 
-	for (uint64_t n = stream->log.next; n != stream->log.end; n++) {
-		if (n - stream->log.next == TCP_TX_FRAMES)
+	for (uint64_t n = stream->base.log.next; n != stream->base.log.end; n++) {
+		if (n - stream->base.log.next == TCP_TX_FRAMES)
 			return true;
-		queued += tcp_log_at(stream, n)->id.length;
+		queued += stream_log_at(&stream->base, n)->id.length;
 	}
-	while (stream->log.end - stream->log.next < TCP_TX_FRAMES && queued < TCP_TX_TURN) {
-		struct tcp_log_frame *frame;
+	while (stream->base.log.end - stream->base.log.next < TCP_TX_FRAMES && queued < TCP_TX_TURN) {
+		struct log_frame *frame;
 
-		if (!tcp_log_has_room(stream))
+		if (!stream_pull(&stream->base))
 			return false;
-		frame = tcp_log_at(stream, stream->log.end);
-		if (!send_next(comm, &stream->base, &frame->id))
-			return false;
+		frame = stream_log_at(&stream->base, stream->base.log.end - 1);
 		frame->crc = 0;
 		if (anynet_unlikely(stream->base.comm->checksum))
-			add_checksum(comm, frame);
+			add_checksum((struct send_comm *)stream->base.comm, frame);
 		queued += frame->id.length;
-		stream->log.end++;
 		/* With several streams, pull one chunk at a time: the stream that is free first takes the next. */
 		if (stream->base.comm->stream_count > 1)
 			return true;
@@ -135,7 +131,7 @@ static bool call_gpu_frame(struct tcp_stream *stream, struct tx_call *call, uint
 /* Adds frame `n`. False: the call takes nothing more. */
 static bool call_frame(struct tcp_stream *stream, struct tx_call *call, uint64_t n, size_t *skip)
 {
-	struct tcp_log_frame *entry = tcp_log_at(stream, n);
+	struct log_frame *entry = stream_log_at(&stream->base, n);
 	struct stream_frame frame;
 	size_t trailer, room;
 
@@ -174,12 +170,12 @@ static bool call_frame(struct tcp_stream *stream, struct tx_call *call, uint64_t
 /* Fills one call from the queued frames, without the first log.gone bytes. */
 static void gather(struct tcp_stream *stream, struct tx_call *call)
 {
-	size_t skip = stream->log.gone;
+	size_t skip = stream->base.log.gone;
 
 	call->pieces = call->frames = 0;
 	call->bytes = 0;
 	call->flags = 0;
-	for (uint64_t n = stream->log.next; n != stream->log.end && call->frames < TCP_TX_FRAMES;
+	for (uint64_t n = stream->base.log.next; n != stream->base.log.end && call->frames < TCP_TX_FRAMES;
 	     n++)
 		if (!call_frame(stream, call, n, &skip) || call->bytes >= TCP_TX_TURN)
 			return;
@@ -188,16 +184,12 @@ static void gather(struct tcp_stream *stream, struct tx_call *call)
 /* The socket has taken `bytes` of the call. */
 static void advance(struct tcp_stream *stream, const struct tx_call *call, size_t bytes)
 {
-	bytes += stream->log.gone;
+	bytes += stream->base.log.gone;
 	for (unsigned i = 0; i < call->frames && bytes >= call->totals[i]; i++) {
-		const struct frame_id *id = &tcp_log_at(stream, stream->log.next)->id;
-
 		bytes -= call->totals[i];
-		stream->base.sent.bytes += id->length;
-		stream->log.next++;
-		send_written((struct send_comm *)stream->base.comm, id);
+		stream_taken(&stream->base);
 	}
-	stream->log.gone = (uint32_t)bytes;
+	stream->base.log.gone = (uint32_t)bytes;
 	if (anynet_unlikely(stream->gpu))
 		tcp_gpu_sent(stream, bytes > HEADER_BYTES ? (uint32_t)(bytes - HEADER_BYTES) : 0);
 }
@@ -214,7 +206,7 @@ static ssize_t send_pieces(int fd, struct tx_call *call)
 static ssize_t send_call(struct tcp_stream *stream, struct tx_call *call)
 {
 	for (;;) {
-		ssize_t sent = send_pieces(stream->base.fd, call);
+		ssize_t sent = send_pieces(stream->base.path.fd, call);
 
 		if (sent >= 0) {
 			stream->zerocopy.sent += call->flags == MSG_ZEROCOPY;
@@ -240,7 +232,7 @@ int tcp_transmit_data(struct anynet_stream *base)
 		ssize_t sent;
 
 		more = pull(stream);
-		if (stream->log.next == stream->log.end)
+		if (stream->base.log.next == stream->base.log.end)
 			return 0;
 		if (anynet_unlikely(base->comm->gpu)) {
 			int ret = tcp_gpu_copy_ahead(stream);
@@ -261,11 +253,11 @@ int tcp_transmit_data(struct anynet_stream *base)
 		if (sent < 0 || (size_t)sent < call.bytes) {
 			if (anynet_unlikely(stream->gpu))
 				tcp_gpu_yield(stream);
-			base->writable = base->comm->epfd < 0 || tcp_gpu_is_busy(stream);
+			base->path.writable = base->comm->epfd < 0 || tcp_gpu_is_busy(stream);
 			return 0;
 		}
 		gone += (size_t)sent;
-	} while (gone < TCP_TX_TURN && (more || stream->log.next != stream->log.end));
+	} while (gone < TCP_TX_TURN && (more || stream->base.log.next != stream->base.log.end));
 	return 0;
 }
 
@@ -289,7 +281,7 @@ int tcp_transmit_control(struct anynet_stream *base)
 		}
 		if (stream->control.gone == stream->control.bytes)
 			return 0;
-		sent = send(base->fd, stream->control.data + stream->control.gone,
+		sent = send(base->path.fd, stream->control.data + stream->control.gone,
 			    stream->control.bytes - stream->control.gone,
 			    MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (sent < 0 && errno == EINTR)

@@ -22,7 +22,7 @@ void tcp_zerocopy_init(struct tcp_stream *stream)
 	if (choice == ANYNET_SWITCH_AUTO && stream->base.comm->dev->copies_in_kernel)
 		return;
 	stream->zerocopy.works =
-		!setsockopt(stream->base.fd, SOL_SOCKET, SO_ZEROCOPY, &one, sizeof(one));
+		!setsockopt(stream->base.path.fd, SOL_SOCKET, SO_ZEROCOPY, &one, sizeof(one));
 }
 
 static void take_notification(struct tcp_stream *stream, struct msghdr *msg)
@@ -50,7 +50,7 @@ void tcp_zerocopy_reap(struct tcp_stream *stream)
 	for (;;) {
 		struct msghdr msg = { .msg_control = control, .msg_controllen = sizeof(control) };
 
-		if (recvmsg(stream->base.fd, &msg, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
+		if (recvmsg(stream->base.path.fd, &msg, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
 			return;
 		take_notification(stream, &msg);
 	}

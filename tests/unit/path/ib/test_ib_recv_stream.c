@@ -162,10 +162,10 @@ static void test_the_end_of_a_connection_that_waits_is_seen(void **state)
 	ib_open_recv(&pair, 2, 1);
 	stream = pair.recv->streams[1];
 	stream->ops->signs(stream, &signs);
-	assert_false(stream->ended);
+	assert_false(stream->path.ended);
 	pair_hang_up(&pair, 1);
 	stream->ops->signs(stream, &signs);
-	assert_true(stream->ended);
+	assert_true(stream->path.ended);
 }
 
 static void position(uint64_t expected)

@@ -71,7 +71,7 @@ static void start(const struct shape *shape)
 	memset(in, 0xee, sizeof(in));
 	carrier_open(&carrier, shape->streams);
 	for (unsigned i = 0; i < shape->streams; i++)
-		assert_int_equal(setsockopt(carrier.pair.send->streams[i]->fd, SOL_SOCKET,
+		assert_int_equal(setsockopt(carrier.pair.send->streams[i]->path.fd, SOL_SOCKET,
 					    SO_SNDBUF, &socket_bytes, sizeof(socket_bytes)),
 				 0);
 	for (int i = 0; i < MESSAGES; i++) {
@@ -274,7 +274,7 @@ static uint8_t sent[CROWD][LARGER], got[CROWD][LARGER];
 
 static void set_socket(int bytes)
 {
-	assert_int_equal(setsockopt(carrier.pair.send->streams[0]->fd, SOL_SOCKET, SO_SNDBUF,
+	assert_int_equal(setsockopt(carrier.pair.send->streams[0]->path.fd, SOL_SOCKET, SO_SNDBUF,
 				    &bytes, sizeof(bytes)),
 			 0);
 }

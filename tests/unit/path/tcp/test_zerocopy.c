@@ -252,13 +252,13 @@ static void test_a_notice_is_not_the_end_of_the_stream(void **state)
 	stream = test.pair.send->streams[1];
 	for (int i = 0; i < 3; i++)
 		comm_turn(test.pair.send);
-	assert_false(stream->readable);
+	assert_false(stream->path.readable);
 	test.notified = stream;
 	comm_turn(test.pair.send);
 	assert_null(test.notified);
 	comm_turn(test.pair.send);
-	assert_false(stream->readable);
-	assert_false(stream->ended);
+	assert_false(stream->path.readable);
+	assert_false(stream->path.ended);
 }
 
 #define ZEROCOPY(name) \

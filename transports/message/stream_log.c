@@ -1,32 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The log of a sending stream: all frames that may have to be retransmitted, and those queued to be sent. The receiver
- * consumes a stream's frames in order. So if the message of a frame has been acknowledged, that frame and all before it
- * have been consumed, and the log can drop them.
+ * The log of a sending stream; see stream_log.h. The receiver consumes a stream's frames in order. So if the message of a
+ * frame has been acknowledged, that frame and all before it have been consumed, and the log can drop them.
  */
+#include "message/stream_log.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
-#include "path/tcp/tcp_stream.h"
+#include "message/comm.h"
 
-int tcp_log_init(struct tcp_stream *stream)
+#define LOG_MAX (1u << 20) /* max size of the log, in frames */
+
+int stream_log_init(struct anynet_stream *stream)
 {
-	stream->log.frames = malloc(TCP_LOG_FRAMES * sizeof(*stream->log.frames));
-	stream->log.room = TCP_LOG_FRAMES;
+	stream->log.frames = malloc(STREAM_LOG_FRAMES * sizeof(*stream->log.frames));
+	stream->log.room = STREAM_LOG_FRAMES;
 	return stream->log.frames ? 0 : -ENOMEM;
 }
 
-static bool is_over(struct tcp_stream *stream, const struct frame_id *id)
+static bool is_over(struct anynet_stream *stream, const struct frame_id *id)
 {
 	return (id->type == ANYNET_FRAME_DATA || id->type == ANYNET_FRAME_RTS) &&
-	       send_frame_over((struct send_comm *)stream->base.comm, id);
+	       send_frame_over((struct send_comm *)stream->comm, id);
 }
 
-/* Drops the consumed frames. Returns their number. */
-static uint64_t trim(struct tcp_stream *stream)
+/* Drops the consumed frames. Returns their number. A queue pair reports each frame as arrived, and that may be all that a
+ * message waits for: its frames stay until then, even if a later message has been acknowledged. */
+static uint64_t trim(struct anynet_stream *stream)
 {
-	for (uint64_t n = stream->log.next; n != stream->log.first; n--) {
-		if (is_over(stream, &tcp_log_at(stream, n - 1)->id)) {
+	uint64_t end = stream->qp.carries ? stream->log.arrived : stream->log.next;
+
+	for (uint64_t n = end; n != stream->log.first; n--) {
+		if (is_over(stream, &stream_log_at(stream, n - 1)->id)) {
 			uint64_t count = n - stream->log.first;
 
 			stream->log.first = n;
@@ -36,18 +42,18 @@ static uint64_t trim(struct tcp_stream *stream)
 	return 0;
 }
 
-static void grow(struct tcp_stream *stream)
+static void grow(struct anynet_stream *stream)
 {
 	uint32_t room = stream->log.room * 2;
-	struct tcp_log_frame *grown;
+	struct log_frame *grown;
 
-	if (room > TCP_LOG_MAX)
+	if (room > LOG_MAX)
 		return;
 	grown = malloc(room * sizeof(*grown));
 	if (!grown)
 		return;
 	for (uint64_t n = stream->log.first; n != stream->log.end; n++)
-		grown[n & (room - 1)] = *tcp_log_at(stream, n);
+		grown[n & (room - 1)] = *stream_log_at(stream, n);
 	free(stream->log.frames);
 	stream->log.frames = grown;
 	stream->log.room = room;
@@ -55,19 +61,17 @@ static void grow(struct tcp_stream *stream)
 
 /* trim() scans the log. If it frees a quarter of it, that costs a few steps per frame; else the log grows. If it cannot
  * grow, sending waits for acknowledgements. */
-bool tcp_log_has_room(struct tcp_stream *stream)
+bool stream_log_make_room(struct anynet_stream *stream)
 {
-	if (anynet_likely(stream->log.end - stream->log.first < stream->log.room))
-		return true;
 	if (trim(stream) < stream->log.room / 4)
 		grow(stream);
 	return stream->log.end - stream->log.first < stream->log.room;
 }
 
 /* Can the stream resume at frame `n`, from offset `part` of its message (0 = the beginning of the frame)? */
-static bool can_start(struct tcp_stream *stream, uint64_t n, uint32_t part)
+static bool can_start(struct anynet_stream *stream, uint64_t n, uint32_t part)
 {
-	const struct tcp_log_frame *entry;
+	const struct log_frame *entry;
 	struct stream_frame frame;
 
 	if (n < stream->log.first || n > stream->log.next)
@@ -76,11 +80,11 @@ static bool can_start(struct tcp_stream *stream, uint64_t n, uint32_t part)
 		return !part;
 	if (!part)
 		return true;
-	entry = tcp_log_at(stream, n);
-	if (entry->id.type != ANYNET_FRAME_DATA || stream->base.comm->checksum ||
-	    send_frame_over((struct send_comm *)stream->base.comm, &entry->id))
+	entry = stream_log_at(stream, n);
+	if (entry->id.type != ANYNET_FRAME_DATA || stream->comm->checksum ||
+	    send_frame_over((struct send_comm *)stream->comm, &entry->id))
 		return false;
-	send_frame((struct send_comm *)stream->base.comm, &entry->id, &frame);
+	send_frame((struct send_comm *)stream->comm, &entry->id, &frame);
 	if (frame.framed || part % ANYNET_PART_ALIGN ||
 	    part >= frame.header.offset + frame.header.length)
 		return false;
@@ -90,42 +94,42 @@ static bool can_start(struct tcp_stream *stream, uint64_t n, uint32_t part)
 }
 
 /* Has frame log.next been sent except for its tail byte? The receiver may consume it: it does not need that byte. */
-static bool lacks_tail_only(struct tcp_stream *stream)
+static bool lacks_tail_only(struct anynet_stream *stream)
 {
 	struct stream_frame frame;
 	size_t total;
 
 	if (stream->log.next == stream->log.end)
 		return false;
-	send_frame((struct send_comm *)stream->base.comm, &tcp_log_at(stream, stream->log.next)->id,
+	send_frame((struct send_comm *)stream->comm, &stream_log_at(stream, stream->log.next)->id,
 		   &frame);
 	total = sizeof(frame.header) + frame.header.length +
 		(frame.header.flags & ANYNET_FLAG_CRC ? ANYNET_CRC_BYTES : 0);
 	return frame.framed && stream->log.gone == total;
 }
 
-int tcp_log_rewind(struct tcp_stream *stream, struct stream_position to)
+int stream_log_rewind(struct anynet_stream *stream, struct stream_position to)
 {
 	const uint64_t frames = to.frames;
 	const uint32_t part = to.part;
-	struct send_comm *comm = (struct send_comm *)stream->base.comm;
-	struct tcp_log_frame *first;
+	struct send_comm *comm = (struct send_comm *)stream->comm;
+	struct log_frame *first;
 
 	if (frames == stream->log.next + 1 && lacks_tail_only(stream)) {
-		send_written(comm, &tcp_log_at(stream, stream->log.next)->id);
+		send_written(comm, &stream_log_at(stream, stream->log.next)->id);
 		stream->log.next++;
 		stream->log.gone = 0;
 	}
 	if (!can_start(stream, frames, part))
 		return -EPROTO;
 	for (uint64_t n = frames; n != stream->log.next; n++)
-		if (is_over(stream, &tcp_log_at(stream, n)->id))
+		if (is_over(stream, &stream_log_at(stream, n)->id))
 			return -EPROTO; /* acknowledged: NCCL may have reused its memory */
 	for (uint64_t n = frames; n != stream->log.next; n++)
-		send_rewound(comm, &tcp_log_at(stream, n)->id);
-	stream->log.first = stream->log.next = frames;
+		send_rewound(comm, &stream_log_at(stream, n)->id);
+	stream->log.first = stream->log.next = stream->log.arrived = frames;
 	stream->log.gone = 0;
-	first = tcp_log_at(stream, frames);
+	first = stream_log_at(stream, frames);
 	if (part && part / ANYNET_PART_ALIGN > first->id.at) {
 		first->id.length -= part - first->id.at * ANYNET_PART_ALIGN;
 		first->id.at = part / ANYNET_PART_ALIGN;
