@@ -296,7 +296,7 @@ static int connect_by_hello(struct ib_qp *qp)
 	int ret = ib_qp_to_rts(qp, &path);
 
 	if (!ret)
-		qp->state = IB_QP_JOINED;
+		ib_qp_change(qp, IB_QP_JOINED);
 	return ret;
 }
 
@@ -336,7 +336,7 @@ int ib_qp_joined(struct ib_qp *qp, char *why, size_t why_bytes)
 	int ret = ib_cm_step(qp, why, why_bytes);
 
 	if (!ret)
-		qp->state = IB_QP_JOINED;
+		ib_qp_change(qp, IB_QP_JOINED);
 	return ret;
 }
 
@@ -389,7 +389,7 @@ static int accept_offer(struct ib_qp *qp, const struct anynet_wire_hello *hello,
 	if (ret)
 		return ret;
 	if (by_cm && !ib_cm_listen(qp, &answer->cm, why, sizeof(why))) {
-		qp->state = IB_QP_JOINED;
+		ib_qp_change(qp, IB_QP_JOINED);
 		return 0;
 	}
 	say_no_cm(hello, why, answer->reason, sizeof(answer->reason));

@@ -78,7 +78,7 @@ static int go_on(struct ib_qp *qp)
 		qp->proving = IB_PROOF_SEND;
 		return ib_qp_ping(qp);
 	case IB_PROOF_SEND:
-		qp->state = IB_QP_UP;
+		ib_qp_change(qp, IB_QP_UP);
 	}
 	return 0;
 }

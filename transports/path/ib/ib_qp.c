@@ -2,6 +2,7 @@
 /* Queue pairs: posting and completions; see ib_qp.h. ib_connect.c creates them. */
 #include "path/ib/ib_qp.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,11 +22,19 @@
 #define FENCE_MS    30
 #define FENCE_POLLS 256
 
+void ib_qp_change(struct ib_qp *qp, enum ib_qp_state to)
+{
+	/* ib_qp_rejoin connects a second time. */
+	assert(to == IB_QP_JOINED ? qp->state <= IB_QP_JOINED
+				  : qp->state < to && (to == IB_QP_BROKEN || qp->state == IB_QP_JOINED));
+	qp->state = to;
+}
+
 static void broke(struct ib_qp *qp, int err)
 {
 	if (qp->state == IB_QP_BROKEN)
 		return;
-	qp->state = IB_QP_BROKEN;
+	ib_qp_change(qp, IB_QP_BROKEN);
 	qp->fault.err = err;
 }
 
@@ -218,7 +227,7 @@ static void take(struct ib_qp *qp, const struct ibv_wc *wc, uint64_t *arrived)
 		};
 		/* At the receiving end, the first frame is the proof. */
 		if (qp->state == IB_QP_JOINED && !qp->is_send)
-			qp->state = IB_QP_UP;
+			ib_qp_change(qp, IB_QP_UP);
 	} else if (qp->sq.head != qp->sq.tail) {
 		const struct ib_signal *signal = &qp->sq.signals[qp->sq.head++ % IB_SQ_WRS];
 

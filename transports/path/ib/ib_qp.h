@@ -129,7 +129,7 @@ struct ib_qp {
 	struct ib_nic *nic;
 	struct ibv_cq *cq;
 	struct ibv_qp *ibv;
-	enum ib_qp_state state;
+	enum ib_qp_state state; /* changed by ib_qp_change only */
 	bool is_send;
 	enum ib_proof proving;
 	uint32_t psn; /* PSN of the first packet sent, if the hello connects it */
@@ -158,6 +158,9 @@ static inline uint32_t ib_cts_check(const struct anynet_wire_cts *cts)
 	sum = (sum ^ sum >> 31 ^ cts->seq) * 0x9e3779b97f4a7c15u;
 	return (uint32_t)(sum >> 32);
 }
+
+/* Changes the state. Nothing else does. */
+void ib_qp_change(struct ib_qp *qp, enum ib_qp_state to);
 
 /* Has the send queue room for `wrs` more work requests? */
 static inline bool ib_qp_has_room(const struct ib_qp *qp, uint32_t wrs)
