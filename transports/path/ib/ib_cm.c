@@ -3,7 +3,6 @@
 #include "path/ib/ib_cm.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +15,7 @@
 #include "base/net.h"
 #include "base/os.h"
 #include "base/socket.h"
-#include "device/ib_events.h"
-#include "device/rdmacm.h"
+#include "path/ib/ib_cm_open.h"
 #include "wire/hello.h"
 
 #define RESOLVE_MS      2000 /* for the address, and again for the path; dial.c limits the sum */
@@ -56,46 +54,10 @@ static struct {
 	char why[IB_CM_WHY_BYTES];
 } cm = { .once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* --- the library and its event channel, opened for the first queue pair that wants them --- */
-
-static int open_library(void)
-{
-	const char *files[] = { anynet_net.cfg->rdmacm_lib, "librdmacm.so.1" };
-	int ret = -ENOENT;
-
-	for (size_t i = 0; i < ARRAY_SIZE(files) && ret; i++)
-		if (*files[i])
-			ret = rdmacm_open(files[i], &cm.lib, cm.why, sizeof(cm.why));
-	return ret;
-}
-
-static int open_channel(void)
-{
-	int flags;
-
-	errno = 0;
-	cm.channel = cm.lib.create_event_channel();
-	if (!cm.channel) {
-		snprintf(cm.why, sizeof(cm.why),
-			 "no event channel (is the kernel's module rdma_ucm loaded?): %s",
-			 error_text(errno));
-		return -ENODEV;
-	}
-	flags = fcntl(cm.channel->fd, F_GETFL);
-	if (flags >= 0 && !fcntl(cm.channel->fd, F_SETFL, flags | O_NONBLOCK) &&
-	    !ib_events_watch_cm(cm.channel->fd, ib_cm_read))
-		return 0;
-	snprintf(cm.why, sizeof(cm.why), "cannot poll its events: %s", error_text(errno));
-	cm.lib.destroy_event_channel(cm.channel);
-	cm.channel = NULL;
-	return -EIO;
-}
-
 static void open_once(void)
 {
 	pthread_mutex_lock(&cm.lock);
-	if (!open_library() && open_channel())
-		rdmacm_close(&cm.lib);
+	cm.channel = ib_cm_open(&cm.lib, ib_cm_read, cm.why, sizeof(cm.why));
 	pthread_mutex_unlock(&cm.lock);
 	if (!cm.channel)
 		anynet_warn("ANYNET_IB_CM: the RDMA CM cannot be used; queue pairs are connected "
