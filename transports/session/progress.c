@@ -44,6 +44,15 @@ static void begin_row(struct stream_progress *progress, uint64_t since_ms)
 	progress->since_ms = since_ms;
 }
 
+/* How long a sender's connection had nothing in flight before what is stuck now. */
+static uint64_t idle_ms(const struct anynet_stream *stream, uint64_t now)
+{
+	uint64_t until_ms = stream->path.health.silent_ms ? stream->path.health.silent_ms : now;
+	uint64_t began_ms = stream->progress.began_ms;
+
+	return stream->comm->is_send && until_ms > began_ms ? until_ms - began_ms : 0;
+}
+
 static void stuck(struct anynet_stream *stream, uint64_t now)
 {
 	struct stream_progress *progress = &stream->progress;
@@ -53,6 +62,8 @@ static void stuck(struct anynet_stream *stream, uint64_t now)
 	/* The connection may have been idle for hours: count from when requests began to wait. */
 	if (!progress->vain++)
 		progress->since_ms = anynet_max(progress->since_ms, waits_ms);
+	else
+		progress->since_ms += idle_ms(stream, now);
 	if (stream_is_silent(stream))
 		progress->narrow = stream->path.pair;
 }
@@ -86,11 +97,12 @@ void progress_look(struct anynet_stream *stream, uint64_t now)
 bool progress_is_over(struct anynet_stream *stream, uint64_t now)
 {
 	const struct stream_progress *progress = &stream->progress;
+	uint64_t since_ms = progress->since_ms + (stream_stands(stream) ? idle_ms(stream, now) : 0);
 
 	/* No subtraction: since_ms may be later than `now`. */
 	return progress->vain &&
 	       (!stream_stands(stream) || stream->ops->moved(stream) == STREAM_STUCK) &&
-	       now >= progress->since_ms + (uint64_t)anynet_net.cfg->recovery_timeout_ms;
+	       now >= since_ms + (uint64_t)anynet_net.cfg->recovery_timeout_ms;
 }
 
 uint64_t progress_pause_ms(const struct anynet_stream *stream)

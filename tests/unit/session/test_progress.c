@@ -63,6 +63,8 @@ static void connection(uint64_t frames, uint32_t part, enum stream_moved what, u
 	progress_begin(stream, (struct stream_position){ frames, part });
 	began = stream->progress.began_ms;
 	moved = what;
+	if (what == STREAM_STUCK && !stream->alarms.ms)
+		stream->path.health.silent_ms = began; /* from the beginning */
 	progress_end(stream, began + ms);
 }
 
@@ -149,6 +151,24 @@ static void test_idle_time_says_nothing(void **state)
 	connection(5, 0, STREAM_IDLE, 700);
 	assert_false(progress_is_over(stream, since + 700 + RECOVERY_MS - 1));
 	assert_true(progress_is_over(stream, since + 700 + RECOVERY_MS));
+}
+
+/* One lost message, then hours without any, then another one that is stuck: that one has only begun to wait. */
+static void test_a_connection_that_was_idle_is_given_its_time(void **state)
+{
+	(void)state;
+	connection(5, 0, STREAM_STUCK, 0);
+	progress_begin(stream, (struct stream_position){ 5, 0 });
+	stream->state = STREAM_UP;
+	began = stream->progress.began_ms;
+	moved = STREAM_STUCK;
+	stream->path.health.silent_ms = began + 10 * RECOVERY_MS;
+	assert_false(progress_is_over(stream, began + 11 * RECOVERY_MS - 1));
+	assert_true(progress_is_over(stream, began + 11 * RECOVERY_MS));
+	progress_end(stream, began + 10 * RECOVERY_MS + 100);
+	stream->state = STREAM_DOWN;
+	assert_false(progress_is_over(stream, began + 11 * RECOVERY_MS - 1));
+	assert_true(progress_is_over(stream, began + 11 * RECOVERY_MS));
 }
 
 static void test_a_reconnect_at_the_same_position_is_delayed(void **state)
@@ -280,6 +300,7 @@ int main(void)
 		T(test_progress_begins_a_new_row),
 		T(test_a_connection_that_moves_forgets_those_before),
 		T(test_idle_time_says_nothing),
+		T(test_a_connection_that_was_idle_is_given_its_time),
 		T(test_a_reconnect_at_the_same_position_is_delayed),
 		T(test_idle_connections_delay_no_reconnect),
 		T(test_queue_pairs_made_in_vain_follow_each_other_ever_more_slowly),
