@@ -119,6 +119,7 @@ static void fill_info(const struct tcp_socket *tcp, struct tcp_info *info)
 	info->tcpi_unacked = (uint32_t)((tcp->nxt - tcp->una + tcp->segment - 1) / tcp->segment);
 	info->tcpi_last_data_recv = ms_since(tcp->heard_ns);
 	info->tcpi_last_ack_recv = ms_since(tcp->acked_ns);
+	info->tcpi_last_data_sent = ms_since(tcp->sent_ns);
 	info->tcpi_rtt = (uint32_t)(tcp->srtt_ns / SIM_US);
 	info->tcpi_rttvar = (uint32_t)(tcp->rtt_var_ns / SIM_US);
 	info->tcpi_min_rtt = tcp->min_rtt_ns == SIM_NEVER ? UINT32_MAX : (uint32_t)(tcp->min_rtt_ns / SIM_US);

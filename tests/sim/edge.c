@@ -14,6 +14,7 @@
 
 #define HOST_MEMORY 1
 #define NO_TIME     UINT64_MAX
+#define TOLD_NS     (100 * SIM_MS) /* with --print, messages that take longer are printed */
 #define MENDED_NS \
 	SIM_S /* the recovery from an earlier fault may take this long; a process that exits does not wait longer */
 
@@ -53,12 +54,13 @@ static struct rank *peer_of(const struct edge_end *end)
 
 /* --- errors --- */
 
-/* Data sent before an orderly close is delivered for a limited time. */
+/* Data sent before an orderly close is delivered while the process of the closed end lives, but not for ever. */
 static bool is_cut_short(const struct edge_end *end)
 {
 	uint64_t closed_ns = share_of(end)->closed_ns;
 
-	return closed_ns && plan_outage(plan_of(end), closed_ns - MENDED_NS, sim_now);
+	return closed_ns && plan_outage(plan_of(end), closed_ns - MENDED_NS, sim_now) &&
+	       (peer_of(end)->process->dead || sim_now >= closed_ns + plan_of(end)->peer_timeout_ns);
 }
 
 /* A comm may end with an error only after the loss of a process or a host, or after one of its ends was closed. */
@@ -356,31 +358,23 @@ static bool post(struct edge_end *end)
 	return true;
 }
 
-static void add_latency(struct latencies *latencies, uint64_t ns)
-{
-	unsigned bucket = 0;
-
-	while (ns / SIM_US >> bucket && bucket < LATENCY_BUCKETS - 1)
-		bucket++;
-	latencies->count[bucket]++;
-	if (ns > latencies->most_ns)
-		latencies->most_ns = ns;
-}
-
 static void note_latency(const struct edge_end *end, unsigned message)
 {
 	const struct shared *share = share_of(end);
 	uint64_t sent = share->posted_ns[0][message], posted = share->posted_ns[1][message];
 	uint64_t since = sent > posted ? sent : posted, fault_ns = plan_calm_since(plan_of(end), sim_now);
 
-	add_latency(&rank_times->all, sim_now - since);
+	latency_message(rank_times, message / plan_of(end)->block, since);
+	if (rank_prints && sim_now - since > TOLD_NS)
+		printf("%12.6f edge %u message %u took %.1f ms\n", (double)sim_now / 1e9, end->edge, message,
+		       (double)(sim_now - since) / 1e6);
 	if (sim_now - since > plan_of(end)->spare_ns && plan_has_spare(plan_of(end), since, sim_now))
 		sim_fail("edge %u message %u: a stall of %.1f s beside a path that was whole", end->edge, message,
 			 (double)(sim_now - since) / 1e9);
 	if (!fault_ns || fault_ns >= sim_now)
 		return;
 	since = since > fault_ns ? since : fault_ns;
-	add_latency(&rank_times->after, sim_now - since);
+	latency_add(&rank_times->after, sim_now - since);
 	if (sim_now - since > plan_of(end)->stall_ns)
 		sim_fail("edge %u message %u: a stall of %.1f s with nothing in the way", end->edge, message,
 			 (double)(sim_now - since) / 1e9);
@@ -480,6 +474,11 @@ bool edges_closing(void)
 bool edge_is_connected(const struct edge_end *end)
 {
 	return end->state != END_LISTENS;
+}
+
+bool edge_waits(const struct edge_end *end)
+{
+	return end->is_send && end->in_flight;
 }
 
 bool edge_is_over(const struct edge_end *end)

@@ -49,14 +49,27 @@ static struct sim_nic *nic_of(const struct active *active)
 
 /* --- the network --- */
 
-static void set_carrier(const struct active *active, bool out)
+static void set_carrier(const struct active *active, struct sim_host *host, bool out)
 {
 	unsigned nic = (unsigned)(active->fault->nic % active->plan->nics);
 
-	nic_of(active)->no_carrier = out;
-	netlink_carrier(host_of(active), nic);
-	if (plan_has_verbs(active->plan, host_of(active)->index))
-		faults_set_port(host_of(active), nic, out);
+	host->nic[nic].no_carrier = out;
+	netlink_carrier(host, nic);
+	if (plan_has_verbs(active->plan, host->index))
+		faults_set_port(host, nic, out);
+}
+
+/* It has lost power, or it only forwards nothing. */
+static void set_switch(const struct active *active, bool off)
+{
+	for (unsigned i = 0; i < active->plan->hosts; i++) {
+		struct sim_nic *nic = &net_hosts[i]->nic[active->fault->nic % active->plan->nics];
+
+		if (active->fault->pick & 1)
+			set_carrier(active, net_hosts[i], off);
+		else
+			nic->deaf = nic->dumb = off;
+	}
 }
 
 static void set_silent(const struct active *active, bool on)
@@ -100,7 +113,10 @@ static void set_network(const struct active *active, bool on)
 {
 	switch (active->fault->kind) {
 	case FAULT_CARRIER:
-		set_carrier(active, on);
+		set_carrier(active, host_of(active), on);
+		break;
+	case FAULT_SWITCH:
+		set_switch(active, on);
 		break;
 	case FAULT_SILENT:
 	case FAULT_DEAF:
@@ -261,6 +277,8 @@ static void step(struct sim_timer *timer)
 		       fault_names[active->fault->kind], host_of(active)->index,
 		       (unsigned)(active->fault->nic % active->plan->nics));
 	trace_note(60, active->fault->kind, on);
+	if (!active->begun)
+		latency_fault(rank_times);
 	active->begun = true;
 	if (is_repeated(active) && on)
 		reset_one(active);

@@ -353,7 +353,11 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_limits *limit
 	limit_bytes(plan, span_ns);
 	plan_draw_faults(plan, span_ns);
 	take_away(plan, limits);
-	draw_edges(plan, random_next(&random));
+	if (limits->stalls)
+		plan_draw_stalls(plan, limits->kind < 0 ? FAULT_CARRIER : (enum fault_kind)limits->kind);
+	if (limits->window)
+		plan_draw_window(plan, limits->hosts);
+	draw_edges(plan, limits->window ? 1 : random_next(&random));
 	summarize(plan);
 	set_bounds(plan);
 }

@@ -35,6 +35,7 @@ enum fault_kind {
 	FAULT_QP,      /* all queue pairs of a device fail */
 	FAULT_VERBS,   /* work requests and completions are late, lost, torn, out of order; calls fail */
 	FAULT_PINNED,  /* registering memory fails */
+	FAULT_SWITCH,  /* a network fails at all hosts, with or without their carriers; only where it is asked for */
 	FAULTS_GENTLE, /* no fault before this one may end a communicator */
 	FAULT_ABORT = FAULTS_GENTLE, /* NCCL closes a comm in mid-transfer */
 	FAULT_KILL,
@@ -90,6 +91,7 @@ struct plan {
 	bool together;        /* nothing is sent before accept has returned, as in NCCL */
 	bool barrier;         /* a sender closes only when the receiver has everything, as at the end of a job */
 	bool turns;           /* two paths fail by turns, without other faults */
+	bool polls;           /* a rank that waits for a send calls test as often as NCCL does */
 	struct plan_verbs verbs;
 	size_t bytes_max;
 	uint64_t gap_ns; /* between blocks of messages */
@@ -123,6 +125,8 @@ struct plan_limits {
 	bool plain;    /* no settings, no tags, one rank per host */
 	bool together; /* threads are not delayed, reads and writes are not shortened */
 	bool turns;    /* only runs of two paths that fail by turns */
+	bool stalls;   /* … by a fault of `kind` each time, with all else in order: plan_draw_stalls */
+	bool window;   /* ten minutes of a job with one fault of the network: plan_draw_window */
 	bool ib;       /* hosts have RDMA NICs */
 	int kind;      /* the only kind of fault; -1 = all */
 	unsigned quiet_seconds; /* this many seconds with two hosts and moderate traffic, without faults */
@@ -150,6 +154,15 @@ uint64_t plan_give_up_ns(const struct plan *plan);
 
 /* The description of a host's devices for the fake libibverbs. */
 void plan_describe_verbs(const struct plan *plan, unsigned host, char *text, size_t bytes);
+
+/* --- runs that measure (plan_measure.c) --- */
+
+/* Two hosts with two NICs, of which one fails at a time, and moderate traffic over both. */
+void plan_draw_stalls(struct plan *plan, enum fault_kind kind);
+
+/* A job on that many hosts, and one fault of the network. */
+void plan_draw_window(struct plan *plan, unsigned hosts);
+uint64_t plan_window_ns(void);
 
 /* --- faults (plan_faults.c) --- */
 

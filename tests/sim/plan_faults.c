@@ -10,6 +10,7 @@
 const char *const fault_names[FAULT_KINDS] = {
 	"carrier", "silent", "deaf", "dumb", "cut",  "parted", "lossy", "slow", "late", "narrow", "flip",
 	"reset",   "half",   "stop", "nap",  "fork", "calls",  "port",  "gid",	 "device", "qp",   "verbs", "pinned",
+	"switch",
 	"abort",   "kill",   "power",
 };
 
@@ -26,7 +27,7 @@ static const unsigned chances[FAULT_KINDS] = {
 /* Faults during which the peer may be unreachable: their sum must be shorter than the time-out that ends a comm. */
 static bool is_outage(enum fault_kind kind)
 {
-	return kind <= FAULT_HALF || kind == FAULT_CALLS;
+	return kind <= FAULT_HALF || kind == FAULT_CALLS || kind == FAULT_SWITCH;
 }
 
 static bool is_of_verbs(enum fault_kind kind)
@@ -37,7 +38,7 @@ static bool is_of_verbs(enum fault_kind kind)
 /* Faults that another, working path compensates for. */
 static bool is_of_a_path(enum fault_kind kind)
 {
-	return kind <= FAULT_PARTED;
+	return kind <= FAULT_PARTED || kind == FAULT_SWITCH;
 }
 
 static uint64_t draw_duration(struct sim_random *random)

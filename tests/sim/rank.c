@@ -20,12 +20,14 @@
 #define FDS_PATIENCE   (65 * SIM_S) /* abandoned connects last for ANYNET_CONNECT_TIMEOUT, 60 s */
 #define POLL_MOST      (20 * SIM_MS)
 #define POLL_LEAST     (2 * SIM_US)
+#define POLL_OFTEN     (2 * SIM_MS)
+#define POLL_TURNS     16 /* after so many calls the plugin looks at the clock */
 #define STAGGER_MOST   (300 * SIM_MS)
 
 struct rank *ranks;
 unsigned rank_count;
 bool rank_prints;
-struct rank_times *rank_times;
+struct latency_times *rank_times;
 uint64_t rank_bytes;
 
 struct ends {
@@ -162,6 +164,25 @@ static void abort_one(struct rank *rank)
 		}
 }
 
+static bool waits_for_send(const struct rank *rank)
+{
+	for (unsigned i = 0; i < ends[rank->index].count; i++)
+		if (edge_waits(ends[rank->index].list[i]))
+			return true;
+	return false;
+}
+
+/* As step_all, so often that the plugin looks at its paths. */
+static bool step_often(struct rank *rank, bool *over, uint64_t *due_ns)
+{
+	for (unsigned i = 0; i < POLL_TURNS; i++)
+		if (step_all(rank, over, due_ns))
+			return true;
+	if (*due_ns > sim_now + POLL_OFTEN)
+		*due_ns = sim_now + POLL_OFTEN;
+	return false;
+}
+
 /* NCCL's proxy polls without a pause. Here it calls again after data or an event has arrived for the process. */
 static void run_round(struct rank *rank)
 {
@@ -172,7 +193,7 @@ static void run_round(struct rank *rank)
 			thread_sleep(SIM_MS);
 		if (rank->aborts)
 			abort_one(rank);
-		if (step_all(rank, &over, &due_ns) || over)
+		if ((rank->plan->polls && waits_for_send(rank) ? step_often : step_all)(rank, &over, &due_ns) || over)
 			thread_sleep(POLL_LEAST);
 		else
 			thread_wait(&rank->process->poked, due_ns);

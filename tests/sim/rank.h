@@ -6,22 +6,10 @@
 #ifndef TESTS_SIM_RANK_H
 #define TESTS_SIM_RANK_H
 
+#include "sim/latency.h"
 #include "sim/plan.h"
 
 #include <driver.h>
-
-/* Latencies of messages, counted from when both sides had posted them: the buckets are powers of two microseconds. */
-#define LATENCY_BUCKETS 36
-
-struct latencies {
-	uint64_t count[LATENCY_BUCKETS];
-	uint64_t most_ns;
-};
-
-/* All messages; and of the time after the last fault, those that arrived while no fault was active. */
-struct rank_times {
-	struct latencies all, after;
-};
 
 struct rank {
 	unsigned index;
@@ -40,7 +28,7 @@ struct rank {
 extern struct rank *ranks;
 extern unsigned rank_count;
 extern bool rank_prints; /* prints the plugin's log lines, too */
-extern struct rank_times *rank_times;
+extern struct latency_times *rank_times;
 extern uint64_t rank_bytes; /* received and checked */
 
 void rank_start(struct rank *rank, const struct plan *plan, unsigned index);
@@ -57,6 +45,7 @@ bool edge_step(struct edge_end *end); /* true: it has made progress */
 bool edges_closing(void); /* some of them are closed */
 bool edge_is_connected(const struct edge_end *end);
 bool edge_is_over(const struct edge_end *end);
+bool edge_waits(const struct edge_end *end); /* for a send */
 void edge_free(struct edge_end *end);
 uint64_t edge_due_ns(const struct edge_end *end); /* when the next message may be sent */
 void edge_describe(const struct edge_end *end);

@@ -12,17 +12,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define START_NS     (1000 * SIM_S)
-#define REAL_SECONDS 120 /* time limit of a run, after which it is considered an endless loop */
+#define MOST_SECONDS 120 /* of a processor for a run, after which it is considered an endless loop */
 
 static struct run_result *current;
 static uint64_t limit_ns;
 
 static void finish(struct run_result *result)
 {
+	latency_end(&result->times);
 	result->sim_ns = sim_now - START_NS;
 	result->trace = sim_trace;
 	result->bytes = rank_bytes;
@@ -117,6 +119,7 @@ struct run_result *run_results(unsigned count)
 
 bool run_start(uint64_t seed, const struct plan_limits *limits, struct run_result *result, int *pid)
 {
+	static const struct rlimit most = { MOST_SECONDS, MOST_SECONDS };
 	static struct plan plan;
 
 	memset(result, 0, sizeof(*result));
@@ -125,7 +128,7 @@ bool run_start(uint64_t seed, const struct plan_limits *limits, struct run_resul
 	*pid = fork();
 	if (*pid)
 		return *pid > 0;
-	alarm(REAL_SECONDS);
+	setrlimit(RLIMIT_CPU, &most);
 	plan_draw(&plan, seed, limits);
 	run_here(&plan, result);
 	fflush(NULL);
@@ -139,7 +142,7 @@ static void judge(struct run_result *result, int status)
 	result->failed = true;
 	snprintf(result->text, sizeof(result->text), "the simulator ends by signal %d%s",
 		 WIFSIGNALED(status) ? WTERMSIG(status) : -WEXITSTATUS(status),
-		 WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? ": it spins" : "");
+		 WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU ? ": it spins" : "");
 }
 
 void run_judge(struct run_result *result, int status);
@@ -176,6 +179,8 @@ void run_command(uint64_t seed, const struct plan_limits *limits, char *text, si
 	ADD(limits->plain, " --plain");
 	ADD(limits->together, " --together");
 	ADD(limits->turns, " --turns");
+	ADD(limits->stalls, " --stalls");
+	ADD(limits->window, " --window");
 	ADD(limits->ib, " --ib");
 	ADD(limits->kind >= 0, " --kind=%s", fault_names[limits->kind]);
 #undef ADD

@@ -12,7 +12,7 @@ struct run_result {
 	bool ended, failed;
 	uint64_t seed, sim_ns, trace, bytes;
 	int only_kind;
-	struct rank_times times;
+	struct latency_times times;
 	char text[RUN_TEXT_BYTES]; /* the failure */
 };
 

@@ -50,7 +50,7 @@ struct tcp_socket {
 	bool fin, no_space;
 	struct sim_timer timer;
 	unsigned backoff, retransmits, resent, probes;
-	uint64_t srtt_ns, rtt_var_ns, min_rtt_ns, stuck_since_ns, busy_since_ns, busy_ns, acked_ns;
+	uint64_t srtt_ns, rtt_var_ns, min_rtt_ns, stuck_since_ns, busy_since_ns, busy_ns, acked_ns, sent_ns;
 	uint64_t arrives_ns; /* when its newest packet arrives at the other host */
 
 	/* Incoming. */

@@ -79,6 +79,8 @@ static void send_data(struct tcp_socket *tcp, uint64_t seq, uint64_t bytes)
 	packet->fin = tcp->fin && seq + bytes == tcp->end;
 	packet->segment = packet->bytes < tcp->segment ? packet->bytes : tcp->segment;
 	tcp->told_edge = packet->edge;
+	if (bytes)
+		tcp->sent_ns = sim_now;
 	net_send(packet);
 }
 
