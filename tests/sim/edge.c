@@ -54,13 +54,14 @@ static struct rank *peer_of(const struct edge_end *end)
 
 /* --- errors --- */
 
-/* Data sent before an orderly close is delivered while the process of the closed end lives, but not for ever. */
+/* Data sent before an orderly close is delivered while the process of the closed end lives, but not for ever. What arrives with a
+ * bit error is not sent again by an end that has closed: its peer's kernel has acknowledged it. */
 static bool is_cut_short(const struct edge_end *end)
 {
 	uint64_t closed_ns = share_of(end)->closed_ns;
 
 	return closed_ns && plan_outage(plan_of(end), closed_ns - MENDED_NS, sim_now) &&
-	       (peer_of(end)->process->dead || sim_now >= closed_ns + plan_of(end)->peer_timeout_ns);
+	       (plan_of(end)->checksum || peer_of(end)->process->dead || sim_now >= closed_ns + plan_of(end)->peer_timeout_ns);
 }
 
 /* A comm may end with an error only after the loss of a process or a host, or after one of its ends was closed. */
