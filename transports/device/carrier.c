@@ -41,12 +41,12 @@ void carrier_events_close(void)
 }
 
 /* Of the interface that `msg` describes; "" = the kernel does not say. */
-static const char *link_name(const struct nlmsghdr *msg)
+static const char *link_name(struct nlmsghdr *msg)
 {
-	const struct ifinfomsg *info = NLMSG_DATA(msg);
+	struct ifinfomsg *info = NLMSG_DATA(msg);
 	size_t left = msg->nlmsg_len - NLMSG_LENGTH(sizeof(*info));
 
-	for (const struct rtattr *attr = IFLA_RTA(info); RTA_OK(attr, left);
+	for (struct rtattr *attr = IFLA_RTA(info); RTA_OK(attr, left);
 	     attr = RTA_NEXT(attr, left))
 		if (attr->rta_type == IFLA_IFNAME && RTA_PAYLOAD(attr) &&
 		    memchr(RTA_DATA(attr), 0, RTA_PAYLOAD(attr)))
@@ -56,17 +56,17 @@ static const char *link_name(const struct nlmsghdr *msg)
 
 /* Is it the device's interface? One that has been removed comes back with its name, under another number: the driver was
  * loaded again, or a virtual function was made again. */
-static bool is_link_of(const struct anynet_device *dev, const struct nlmsghdr *msg)
+static bool is_link_of(const struct anynet_device *dev, struct nlmsghdr *msg)
 {
-	const struct ifinfomsg *info = NLMSG_DATA(msg);
+	struct ifinfomsg *info = NLMSG_DATA(msg);
 
 	return dev->ifindex == (unsigned)info->ifi_index ||
 	       (*dev->ifname && !strcmp(link_name(msg), dev->ifname));
 }
 
-static bool take_link(const struct nlmsghdr *msg)
+static bool take_link(struct nlmsghdr *msg)
 {
-	const struct ifinfomsg *info = NLMSG_DATA(msg);
+	struct ifinfomsg *info = NLMSG_DATA(msg);
 	bool removed = msg->nlmsg_type == RTM_DELLINK;
 	bool now = removed || !(info->ifi_flags & IFF_UP) || !(info->ifi_flags & IFF_RUNNING),
 	     changed = false;
