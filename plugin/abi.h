@@ -9,8 +9,6 @@
 #ifndef ANYNET_ABI_H
 #define ANYNET_ABI_H
 
-#include <string.h>
-
 #include <nccl_net/abi/net_v10.h>
 #include <nccl_net/abi/net_v11.h>
 #include <nccl_net/abi/net_v12.h>
@@ -32,21 +30,6 @@ extern ANYNET_EXPORT struct anynet_net_v9 ncclNetPlugin_v9;
 extern ANYNET_EXPORT struct anynet_net_v10 ncclNetPlugin_v10;
 extern ANYNET_EXPORT struct anynet_net_v11 ncclNetPlugin_v11;
 extern ANYNET_EXPORT struct anynet_net_v12 ncclNetPlugin_v12;
-
-/* Clears *props and sets the properties that all versions have. */
-#define ABI_COPY_SHARED_PROPS(props, wide)                  \
-	do {                                                \
-		memset(props, 0, sizeof(*(props)));         \
-		(props)->name = (wide)->name;               \
-		(props)->pci_path = (wide)->pci_path;       \
-		(props)->guid = (wide)->guid;               \
-		(props)->ptr_support = (wide)->ptr_support; \
-		(props)->speed_mbps = (wide)->speed_mbps;   \
-		(props)->port = (wide)->port;               \
-		(props)->latency_us = (wide)->latency_us;   \
-		(props)->max_comms = (wide)->max_comms;     \
-		(props)->max_recvs = (wide)->max_recvs;     \
-	} while (0)
 
 /* --- abi_v12.c --- */
 

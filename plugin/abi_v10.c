@@ -2,6 +2,8 @@
 /* Net API v10: no contexts. init is called once per process, and each connect has a traffic class. */
 #include "abi.h"
 
+#include <string.h>
+
 #include "core.h"
 
 static enum anynet_nccl_result init(anynet_nccl_logger logger, anynet_nccl_profiler profiler)
@@ -19,7 +21,8 @@ enum anynet_nccl_result abi_v10_get_properties(int dev, struct anynet_net_props_
 		return ret;
 	if (!props)
 		return ANYNET_NCCL_INVALID_ARGUMENT;
-	ABI_COPY_SHARED_PROPS(props, &wide);
+	memset(props, 0, sizeof(*props));
+	ANYNET_COPY_SHARED_PROPS(props, &wide);
 	props->reg_is_global = wide.reg_is_global;
 	props->force_flush = wide.force_flush;
 	props->device_type = wide.device_type;

@@ -30,7 +30,8 @@ static enum anynet_nccl_result get_properties(int dev, struct anynet_net_props_v
 		return ret;
 	if (!props)
 		return ANYNET_NCCL_INVALID_ARGUMENT;
-	ABI_COPY_SHARED_PROPS(props, &wide);
+	memset(props, 0, sizeof(*props));
+	ANYNET_COPY_SHARED_PROPS(props, &wide);
 	props->reg_is_global = wide.reg_is_global;
 	props->force_flush = wide.force_flush;
 	props->device_type = wide.device_type;

@@ -2,6 +2,8 @@
 /* Net API v6: v7 without device offload arguments. */
 #include "abi.h"
 
+#include <string.h>
+
 #include "core.h"
 
 static enum anynet_nccl_result init(anynet_nccl_logger logger)
@@ -19,7 +21,8 @@ enum anynet_nccl_result abi_v6_get_properties(int dev, struct anynet_net_props_v
 		return ret;
 	if (!props)
 		return ANYNET_NCCL_INVALID_ARGUMENT;
-	ABI_COPY_SHARED_PROPS(props, &wide);
+	memset(props, 0, sizeof(*props));
+	ANYNET_COPY_SHARED_PROPS(props, &wide);
 	return ANYNET_NCCL_SUCCESS;
 }
 

@@ -2,6 +2,8 @@
 /* Net API v8: message sizes are int; no virtual devices and no message limits in the properties. */
 #include "abi.h"
 
+#include <string.h>
+
 #include <nccl_net/log.h>
 
 #include "core.h"
@@ -21,7 +23,8 @@ static enum anynet_nccl_result get_properties(int dev, struct anynet_net_props_v
 		return ret;
 	if (!props)
 		return ANYNET_NCCL_INVALID_ARGUMENT;
-	ABI_COPY_SHARED_PROPS(props, &wide);
+	memset(props, 0, sizeof(*props));
+	ANYNET_COPY_SHARED_PROPS(props, &wide);
 	props->reg_is_global = wide.reg_is_global;
 	props->device_type = wide.device_type;
 	props->device_version = wide.device_version;

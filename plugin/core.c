@@ -44,7 +44,7 @@ static struct {
 	anynet_nccl_profiler profiler; /* of the first NCCL that has one */
 	bool two_profilers;            /* another NCCL has another one */
 	bool two_nccls;                /* another NCCL in this process has called init */
-	int nccl_version; /* 0 = not found */
+	int nccl_version;              /* 0 = not found */
 	TAILQ_HEAD(, anynet_context) contexts;
 } core = { .contexts = TAILQ_HEAD_INITIALIZER(core.contexts) };
 

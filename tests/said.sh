@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# What a program says, looked at: for the shell tests of a ctest case each, which source this. $out is
-# their directory, and $out/said the output in question.
+# Checks of what a program prints, for shell tests that source this file. $out is their directory, and $out/said the
+# output.
 
 fail() {
 	echo "FAIL: $*"

@@ -36,7 +36,7 @@ struct anynet_request;
 struct anynet_mr;
 
 /*
- * Called once per process, before any other function here but anynet_net_set_nccl. Keeps pointers to the settings and
+ * Called once per process, before any other function here but anynet_net_set_nccl and anynet_net_forks. Keeps pointers to the settings and
  * the device list, which must stay valid and unchanged until the process exits. Reads the secret file, for which it
  * waits up to 10 s. Opens no socket and no device.
  */
@@ -91,8 +91,8 @@ struct anynet_dmabuf {
 
 /* Register memory. `type` is ANYNET_PTR_HOST or ANYNET_PTR_CUDA; other types return -EOPNOTSUPP. On success *mr is not
  * NULL and is valid for every comm of the same device. Every device accepts GPU memory, whatever its ptr_support says.
- * Memory that a NIC cannot register is not an error: the comm uses TCP from then on. Except GPU memory, once the NIC has
- * registered some for this comm: -ENOMEM, and NCCL does without. */
+ * Memory that a NIC cannot register is not an error: the comm uses TCP from then on. One exception: GPU memory, if the
+ * NIC has registered other GPU memory for this comm: -ENOMEM, and NCCL continues without GPUDirect. */
 int anynet_reg_mr(struct anynet_comm *comm, void *addr, size_t bytes, int type,
 		  struct anynet_mr **mr);
 int anynet_reg_mr_dmabuf(struct anynet_comm *comm, void *addr, size_t bytes, int type,
@@ -118,7 +118,7 @@ struct anynet_recv {
 	void *const *data;
 	const size_t *bytes;
 	const int *tags;
-	void *const *mrs;      /* n struct anynet_mr, each as anynet_send.mr; NULL = all are NULL */
+	void *const *mrs;      /* n pointers to struct anynet_mr, as anynet_send.mr; NULL = all are */
 	void *const *phandles; /* may be NULL */
 };
 

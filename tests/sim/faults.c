@@ -59,7 +59,7 @@ static void set_carrier(const struct active *active, struct sim_host *host, bool
 		faults_set_port(host, nic, out);
 }
 
-/* It has lost power, or it only forwards nothing. */
+/* The switch has lost power, and carriers with it, or it stops forwarding. */
 static void set_switch(const struct active *active, bool off)
 {
 	for (unsigned i = 0; i < active->plan->hosts; i++) {

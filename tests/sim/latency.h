@@ -17,9 +17,9 @@ struct latencies {
 /* Counted from when both sides had posted a message. */
 struct latency_times {
 	struct latencies all;
-	struct latencies after;  /* of the time after the last fault, of messages that arrived while no fault was active */
+	struct latencies after;  /* of messages that arrived while no fault was active, from the end of the last one */
 	struct latencies stalls; /* of each fault: the longest time from its beginning, or the posting, to a completion */
-	uint64_t lost_ns;        /* the sum over all blocks of messages of the longest time of each */
+	uint64_t lost_ns;        /* by each block of messages: the time of its slowest one, summed */
 };
 
 void latency_add(struct latencies *latencies, uint64_t ns);

@@ -67,12 +67,14 @@ enum {
 #define REPORT_DAYS   54
 #define REPORT_FAULTS 35
 
+#define FAULTS_LEAST 100 /* for --bounds to mean anything */
+
 static const struct argp_option option_list[] = {
 	{ "seed", 's', "N", 0, "Run this seed only", 0 },
 	{ "seeds", 'n', "N", 0, "Run so many seeds", 0 },
 	{ "first", OPT_FIRST, "N", 0, "Begin with this seed (1)", 0 },
 	{ "seconds", 't', "S", 0, "Begin no further seed after so long", 0 },
-	{ "processor-seconds", OPT_PROCESSOR, "S", 0, "… after so much time of processors", 0 },
+	{ "processor-seconds", OPT_PROCESSOR, "S", 0, "Begin no further seed after so much time of processors", 0 },
 	{ "stop", OPT_STOP, 0, 0, "Stop at the first failure", 0 },
 	{ "jobs", 'j', "N", 0, "Seeds to run side by side (all processors)", 0 },
 	{ "print", 'p', 0, 0, "Print the plan, the faults and the plugin's log", 0 },
@@ -87,17 +89,17 @@ static const struct argp_option option_list[] = {
 	{ "selfcheck", OPT_SELFCHECK, 0, 0, "Compare the simulated sockets with the kernel's; no PLUGIN", 0 },
 	{ 0, 0, 0, 0, "What to take away from the runs:", 1 },
 	{ "hosts", OPT_HOSTS, "N", 0, "At most so many hosts", 1 },
-	{ "nics", OPT_NICS, "N", 0, "… NICs in each", 1 },
-	{ "messages", OPT_MESSAGES, "N", 0, "… messages over each edge", 1 },
-	{ "rounds", OPT_ROUNDS, "N", 0, "… rounds of connecting and closing", 1 },
-	{ "bytes", OPT_BYTES, "N", 0, "… bytes in a message", 1 },
+	{ "nics", OPT_NICS, "N", 0, "At most so many NICs in each host", 1 },
+	{ "messages", OPT_MESSAGES, "N", 0, "At most so many messages over each edge", 1 },
+	{ "rounds", OPT_ROUNDS, "N", 0, "At most so many rounds of connecting and closing", 1 },
+	{ "bytes", OPT_BYTES, "N", 0, "At most so many bytes in a message", 1 },
 	{ "faults", OPT_FAULTS, "MASK", 0, "Only these of the seed's faults", 1 },
 	{ "kind", OPT_KIND, "NAME", 0, "Only faults of this kind", 1 },
 	{ "plain", OPT_PLAIN, 0, 0, "Default settings, no tags", 1 },
-	{ "window", OPT_WINDOW, 0, 0, "… in which a job meets one fault of the network, as with --days", 1 },
+	{ "window", OPT_WINDOW, 0, 0, "Ten minutes of a job with one fault of the network, as with --days", 1 },
 	{ "ib", OPT_IB, 0, 0, "Hosts have RDMA NICs; needs VERBS", 1 },
-	{ "turns", OPT_TURNS, 0, 0, "Only runs in which one and the other of two paths fails", 1 },
-	{ "stalls", OPT_STALLS, 0, 0, "… by a fault of KIND each time, with all else in order", 1 },
+	{ "turns", OPT_TURNS, 0, 0, "Only runs in which two paths fail in turn", 1 },
+	{ "stalls", OPT_STALLS, 0, 0, "Only faults of KIND, one after the other, with everything else in order", 1 },
 	{ "together", OPT_TOGETHER, 0, 0, "Threads are not held up, reads and writes not cut short", 1 },
 	{ 0 }
 };
@@ -205,7 +207,7 @@ static error_t take_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_BOUNDS:
 		if (sscanf(arg, "%lf,%lf,%lf", &options.bounds[0], &options.bounds[1], &options.bounds[2]) != 3)
-			argp_error(state, "three numbers are missing");
+			argp_error(state, "expected P50,P99,MOST");
 		return 0;
 	case OPT_LIST:
 		options.list = arg;
@@ -386,14 +388,20 @@ static void print_table(void)
 
 static bool is_within_bounds(const struct latencies *stalls)
 {
-	return options.bounds[2] <= 0 ||
-	       (latency_quantile(stalls, 500) <= options.bounds[0] &&
-		latency_quantile(stalls, 990) <= options.bounds[1] &&
-		(double)stalls->most_ns / 1e6 <= options.bounds[2]);
+	return latency_quantile(stalls, 500) <= options.bounds[0] &&
+	       latency_quantile(stalls, 990) <= options.bounds[1] &&
+	       (double)stalls->most_ns / 1e6 <= options.bounds[2];
 }
 
+/* Nothing measured is no success. */
 static bool are_within_bounds(void)
 {
+	if (options.bounds[2] <= 0)
+		return true;
+	if (totals.faults < FAULTS_LEAST) {
+		printf("only %" PRIu64 " faults were measured\n", totals.faults);
+		return false;
+	}
 	for (int i = 0; i < FAULT_KINDS; i++)
 		if (!is_within_bounds(&totals.times[i].stalls)) {
 			printf("the stalls of %s are longer than they may be:", fault_names[i]);
@@ -409,7 +417,7 @@ static void print_days(void)
 {
 	printf("%.0f days of %u hosts: %" PRIu64 " faults of the network, in windows of %.0f s; %" PRIu64
 	       " communicators ended; %.1f s lost, goodput %.6f (%.4f of the windows)\n",
-	       options.days, options.limits.hosts ? options.limits.hosts : 64, totals.faults,
+	       options.days, options.limits.hosts ? options.limits.hosts : PLAN_WINDOW_HOSTS, totals.faults,
 	       (double)plan_window_ns() / 1e9, totals.failed, totals.lost_s, 1 - totals.lost_s / (options.days * 86400),
 	       1 - totals.lost_s * 1e9 / (double)(totals.ended * plan_window_ns()));
 }

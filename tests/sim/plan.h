@@ -35,7 +35,7 @@ enum fault_kind {
 	FAULT_QP,      /* all queue pairs of a device fail */
 	FAULT_VERBS,   /* work requests and completions are late, lost, torn, out of order; calls fail */
 	FAULT_PINNED,  /* registering memory fails */
-	FAULT_SWITCH,  /* a network fails at all hosts, with or without their carriers; only where it is asked for */
+	FAULT_SWITCH,  /* a whole network fails, with or without loss of carrier; only in runs that ask for it */
 	FAULTS_GENTLE, /* no fault before this one may end a communicator */
 	FAULT_ABORT = FAULTS_GENTLE, /* NCCL closes a comm in mid-transfer */
 	FAULT_KILL,
@@ -161,6 +161,8 @@ void plan_describe_verbs(const struct plan *plan, unsigned host, char *text, siz
 void plan_draw_stalls(struct plan *plan, enum fault_kind kind);
 
 /* A job on that many hosts, and one fault of the network. */
+#define PLAN_WINDOW_HOSTS 64 /* unless --hosts says otherwise */
+
 void plan_draw_window(struct plan *plan, unsigned hosts);
 uint64_t plan_window_ns(void);
 

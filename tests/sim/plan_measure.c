@@ -9,7 +9,6 @@
 #define FIRST_FAULT   SIM_S
 
 #define WINDOW_NS    (600 * SIM_S)
-#define WINDOW_HOSTS 64
 #define STEP_NS      (5 * SIM_S)
 #define WINDOW_BYTES 16384
 
@@ -69,7 +68,7 @@ void plan_draw_window(struct plan *plan, unsigned hosts)
 	struct sim_random random = plan_stream(plan->seed, "window");
 
 	draw_order(plan);
-	plan->hosts = hosts ? hosts : WINDOW_HOSTS;
+	plan->hosts = hosts ? hosts : PLAN_WINDOW_HOSTS;
 	plan->latency_ns = ONE_OF(&random, 1000, 5000, 50000);
 	plan->bytes_max = WINDOW_BYTES;
 	plan->gap_ns = STEP_NS;

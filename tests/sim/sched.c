@@ -213,7 +213,7 @@ void waiters_wake(struct sim_waiters *waiters)
 	}
 }
 
-/* Leaves by longjmp: a call of thread_leave_for_ever at the end of a function with locals would not do. */
+/* Saves this thread and returns to the scheduler. */
 static void leave(void)
 {
 	struct sim_thread *self = sim_self;

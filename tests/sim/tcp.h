@@ -96,7 +96,7 @@ void tcp_describe(const struct tcp_socket *tcp);
 void tcp_set_keepalive(struct tcp_socket *tcp);
 void tcp_packet_gone(struct packet *packet);
 
-/* Reference counting: file, packets and peer share the socket. */
+/* For tcp.c, tcp_in.c and tcp_out.c. A socket counts its users: file, packets and peer. */
 void tcp_unref(struct tcp_socket *tcp);
 void tcp_set_peer(struct tcp_socket *tcp, struct tcp_socket *peer);
 void tcp_opened(struct tcp_socket *tcp);

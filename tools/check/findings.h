@@ -18,7 +18,7 @@ enum check_verdict {
 	CHECK_NOTE,  /* information; no action needed */
 	CHECK_WARN,  /* works, but not as intended, or will fail elsewhere */
 	CHECK_ERROR, /* a job fails */
-	CHECK_VERDICTS,
+	CHECK_VERDICTS, /* number of verdicts */
 };
 
 struct check_finding {
@@ -33,12 +33,12 @@ struct check_finding {
 struct check_report {
 	struct check_finding *findings; /* in the order of `found` */
 	size_t count;
-	const char *area; /* that looks at present */
+	const char *area; /* that is being checked */
 };
 
 struct check;
 
-/* Adds a finding of the area that looks at present. */
+/* Adds a finding for the area that is being checked. */
 void found(struct check *check, enum check_verdict verdict, const char *id, const char *fmt, ...)
 	ANYNET_PRINTF(4, 5);
 

@@ -76,7 +76,7 @@ static void print_others(const struct check_report *report, const struct style *
 
 void findings_print_text(const struct check_report *report, int width, bool colour, FILE *out)
 {
-	static const char *const colours[] = { "\033[32m", "\033[33m", "\033[1;31m" };
+	static const char *const colours[] = { "\033[32m", "\033[33m", "\033[1;31m" }; /* by exit status */
 	const struct style style = { out, width, colour };
 	size_t counts[CHECK_VERDICTS];
 	int status = findings_exit_status(report);

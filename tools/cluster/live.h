@@ -12,7 +12,8 @@ struct live_options {
 	double during; /* seconds; 0 = until interrupted */
 };
 
-/* Prints one JSON object per line for each look with --json. Runs until `during` has passed. Ends the workers. Returns the exit status of the last look. */
+/* Runs until `during` has passed, then ends the workers. With --json prints one JSON object per line for each look.
+ * Returns the exit status of the last look. */
 int live_run(struct node *nodes, size_t count, const struct live_options *options);
 
 #endif

@@ -115,9 +115,8 @@ struct spread matrix_spread(const struct matrix *m, enum figure figure)
 			values[s.count++] = value;
 	}
 	if (s.count) {
-		doubles_sort(values, s.count);
+		s.median = doubles_median(values, s.count); /* sorts */
 		s.least = values[0];
-		s.median = values[s.count / 2];
 		s.most = values[s.count - 1];
 	}
 	return s;

@@ -62,7 +62,6 @@ enum shown {
 	SHOWN_MB_S
 };
 
-/* Hosts may report absurd figures, which need more than 7 characters. */
 static const char *cell_text(const struct cell *cell, enum shown shown)
 {
 	double value = cell_figure(cell, shown == SHOWN_US ? FIGURE_US : FIGURE_MB_S);
@@ -87,7 +86,7 @@ static void print_part(const struct matrix *m, enum shown shown, size_t begin, s
 	for (size_t to = begin; to < end; to++)
 		line = text_format("%s %7zu", line, to);
 	print_line(out, "%s", line);
-	for (size_t from = 0; from < m->hosts; from++) {
+	for (size_t from = 0; from < m->hosts; from++) { /* absurd figures of a host need more than 7 columns */
 		line = text_format("%5zu", from);
 		for (size_t to = begin; to < end; to++)
 			line = text_format("%s %7.31s", line,

@@ -38,10 +38,10 @@ static const char *const part_names[PARTS] = { "host", "pid",  "device", "rank",
 static const struct token {
 	const char *looks; /* regular expression, anchored */
 	enum {
-		TIME, /* the message may begin before it */
-		IN_TEXT, /* who has written the line; the message is behind it. Not behind UNKNOWN_RANK words */
-		FIRST, /* the same; only times and fillers precede it */
-		LAST,  /* the same; nothing follows */
+		TIME,    /* the message may begin before it */
+		IN_TEXT, /* names the writer, and the message follows; not after UNKNOWN_RANK unknown words */
+		FIRST,   /* the same; only times and fillers precede it */
+		LAST,    /* the same; nothing follows */
 	} kind;
 } tokens[] = {
 	/* 2025-03-05T10:00:00.123+01:00; '/' may replace '-', and a blank the T. The time zone is ignored. */
@@ -83,7 +83,7 @@ static void compile(const char *looks, struct compiled *c)
 	c->code = pcre2_compile((PCRE2_SPTR)looks, PCRE2_ZERO_TERMINATED,
 				PCRE2_ANCHORED | PCRE2_NEVER_UTF, &error, &where, NULL);
 	if (!c->code)
-		abort(); /* out of memory */
+		memory_failed();
 	/* The result is ignored: without JIT, matching only is slower. */
 	pcre2_jit_compile(c->code, PCRE2_JIT_COMPLETE);
 	for (int i = 0; i < PARTS; i++)
@@ -102,7 +102,7 @@ static bool match(size_t token, const char *p, const char *end, struct found *fo
 		data = pcre2_match_data_create(PARTS + 1, NULL);
 		context = pcre2_match_context_create(NULL);
 		if (!data || !context)
-			abort(); /* out of memory */
+			memory_failed();
 		pcre2_set_match_limit(context, MATCH_LIMIT);
 	}
 	if (!c->code)

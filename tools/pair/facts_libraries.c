@@ -68,6 +68,7 @@ static json_t *ask_nvml(void *arg)
 
 void facts_ask_libraries(json_t *facts)
 {
+	/* The first two come from NCCL, the others from the driver. */
 	static const char *const names[] = { "nccl", "nccl_file", "gpus", "driver" };
 	json_t *answers[] = { task_run(ask_nccl, NULL, ASK_MS), task_run(ask_nvml, NULL, ASK_MS) };
 

@@ -30,7 +30,7 @@ int traffic_net_open(struct traffic_net *n, const char *plugin, int dev, int cha
 					     .slot = &n->slots[i],
 					     .is_send = i < channels,
 					     .total = UINT64_MAX };
-	endpoint_warning();
+	endpoint_warning(); /* forget earlier ones */
 	return links_listen(n->links, 2 * channels);
 }
 
@@ -45,7 +45,7 @@ static void tell_missing(struct traffic_net *n, int ms)
 	for (int i = 0; i < 2 * n->channels; i++)
 		missing += !n->links[i].comm;
 	snprintf(n->error, sizeof(n->error),
-		 "%d of %d connections were not established within %d s%s%.500s", missing,
+		 "%d of %d connections are missing, and none was established within %d s%s%.500s", missing,
 		 2 * n->channels, ms / 1000, *warning ? "; " : "", warning);
 }
 
@@ -58,7 +58,7 @@ int traffic_net_connect(struct traffic_net *n, int ms)
 		tell_missing(n, ms);
 		return -1;
 	}
-	endpoint_warning();
+	endpoint_warning(); /* they were in vain */
 	return links_register(n->links, 2 * n->channels, TRAFFIC_STEP);
 }
 

@@ -34,7 +34,7 @@ static inline struct link *traffic_in(struct traffic_net *n, int channel)
 /* Opens the plugin and creates `channels` listeners, whose handles are in the slots of traffic_in. */
 int traffic_net_open(struct traffic_net *n, const char *plugin, int dev, int channels);
 
-/* Connects to the handles in the slots of traffic_out and accepts, within `ms`. */
+/* Connects to the handles in the slots of traffic_out and accepts. Gives up after `ms` without a further connection. */
 int traffic_net_connect(struct traffic_net *n, int ms);
 
 /* Posts the next message of `bytes`, or a receive of at most that. Returns 1 = posted, 0 = not now. */

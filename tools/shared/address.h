@@ -36,7 +36,7 @@ bool address_is_dialled(const char *text);
 
 /*
  * Listens for TCP at the address; `queue` as in listen(2). *addr receives the actual address and port. Returns the
- * non-blocking socket, or a negative errno.
+ * non-blocking socket, or a negative errno. An IPv6 wildcard also takes IPv4.
  */
 int address_listen(struct sockaddr_storage *addr, int queue);
 

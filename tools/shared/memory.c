@@ -26,6 +26,12 @@ static void link_block(struct block *block)
 		newest = block;
 }
 
+_Noreturn void memory_failed(void)
+{
+	fputs("anynet: out of memory\n", stderr);
+	exit(MEMORY_FAILED);
+}
+
 void *memory_resize(void *memory, size_t bytes)
 {
 	struct block *block =
@@ -34,10 +40,8 @@ void *memory_resize(void *memory, size_t bytes)
 
 	block = bytes < PTRDIFF_MAX - sizeof(*block) ? realloc(block, sizeof(*block) + bytes)
 						     : NULL;
-	if (!block) {
-		fputs("anynet: out of memory\n", stderr);
-		exit(MEMORY_FAILED);
-	}
+	if (!block)
+		memory_failed();
 	if (is_new)
 		*block = (struct block){ .older = newest };
 	link_block(block);

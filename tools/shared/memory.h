@@ -10,6 +10,9 @@
 
 #define MEMORY_FAILED 3 /* exit status */
 
+/* For libraries that allocate by themselves, when they fail. */
+_Noreturn void memory_failed(void);
+
 void *memory_get(size_t bytes); /* zeroed */
 /* As realloc, of what these functions have returned; what is added is not zeroed. */
 void *memory_resize(void *memory, size_t bytes);

@@ -7,10 +7,10 @@
 #include <stdbool.h>
 
 extern const struct argp_child json_args[]; /* --json */
-extern const struct argp_child view_args[]; /* --json and --color; terminal_of applies it */
-extern const struct argp_child
-	output_args[];                /* --json, --color and --quiet, for what prints findings */
-extern const struct argp output_argp; /* the same, for a command with more children */
+extern const struct argp_child view_args[]; /* --json and --color; terminal_of applies --color */
+/* --json, --color and --quiet, for what prints findings; output_argp: for a command with more children */
+extern const struct argp_child output_args[];
+extern const struct argp output_argp;
 
 bool output_is_json(void);
 

@@ -13,7 +13,7 @@ struct slots {
 	struct slot {
 		void *entry; /* NULL = free */
 		uint32_t generation;
-	} * slots;
+	} *slots;
 	uint32_t count, used;
 	uint32_t taken; /* no slot below this one is free */
 };

@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "device/nics.h"
+#include "device/rtattr.h"
 
 static int carrier_fd = -1;
 static _Atomic bool down[ANYNET_DEVICES_MAX], port_down[ANYNET_DEVICES_MAX];
@@ -40,40 +41,27 @@ void carrier_events_close(void)
 		atomic_store(&down[i], false);
 }
 
-/* Of the interface that `msg` describes; "" = the kernel does not say. */
-static const char *link_name(struct nlmsghdr *msg)
-{
-	struct ifinfomsg *info = NLMSG_DATA(msg);
-	size_t left = msg->nlmsg_len - NLMSG_LENGTH(sizeof(*info));
-
-	for (struct rtattr *attr = IFLA_RTA(info); RTA_OK(attr, left);
-	     attr = RTA_NEXT(attr, left))
-		if (attr->rta_type == IFLA_IFNAME && RTA_PAYLOAD(attr) &&
-		    memchr(RTA_DATA(attr), 0, RTA_PAYLOAD(attr)))
-			return RTA_DATA(attr);
-	return "";
-}
-
 /* Is it the device's interface? One that has been removed comes back with its name, under another number: the driver was
  * loaded again, or a virtual function was made again. */
-static bool is_link_of(const struct anynet_device *dev, struct nlmsghdr *msg)
+static bool is_link_of(const struct anynet_device *dev, unsigned index, const char *name)
 {
-	struct ifinfomsg *info = NLMSG_DATA(msg);
-
-	return dev->ifindex == (unsigned)info->ifi_index ||
-	       (*dev->ifname && !strcmp(link_name(msg), dev->ifname));
+	return dev->ifindex == index || (*dev->ifname && !strcmp(name, dev->ifname));
 }
 
-static bool take_link(struct nlmsghdr *msg)
+static bool take_link(const struct nlmsghdr *msg)
 {
-	struct ifinfomsg *info = NLMSG_DATA(msg);
+	const struct ifinfomsg *info = (const void *)((const char *)msg + NLMSG_HDRLEN);
 	bool removed = msg->nlmsg_type == RTM_DELLINK;
 	bool now = removed || !(info->ifi_flags & IFF_UP) || !(info->ifi_flags & IFF_RUNNING),
 	     changed = false;
+	const struct rtattr *attrs[IFLA_IFNAME + 1];
 	const struct anynet_device *dev;
+	char name[IFNAMSIZ];
 
+	rtattr_parse(attrs, IFLA_IFNAME, (const void *)(info + 1), msg->nlmsg_len - NLMSG_LENGTH(sizeof(*info)));
+	rtattr_text(attrs[IFLA_IFNAME], name, sizeof(name));
 	for (int i = 0; i < ANYNET_DEVICES_MAX && (dev = nic_at(i)); i++)
-		if (is_link_of(dev, msg) && atomic_exchange(&down[i], now) != now) {
+		if (is_link_of(dev, (unsigned)info->ifi_index, name) && atomic_exchange(&down[i], now) != now) {
 			atomic_fetch_add(&losses[i], now);
 			changed = true;
 		}

@@ -38,6 +38,7 @@ int gid_table_read(const struct verbs_port *port, const struct ibv_port_attr *at
 
 /* The IP address in a RoCE GID, with port 0. A link-local address has the interface as its scope. */
 void gid_addr(const struct gid *gid, struct sockaddr_storage *addr);
+
 /* The GID with this IP address. The type is not set. */
 struct gid gid_of_addr(const struct sockaddr_storage *addr);
 
@@ -64,8 +65,8 @@ struct gid_wish {
 	uint8_t link_layer;
 	const struct gid *peers; /* GIDs of the peer's port: raw, type, and the index there */
 	int peer_count;          /* 0 = the peer is not known yet */
-	const struct gid
-		*near; /* if it is not: a GID with an address like the peer's; NULL = none */
+	/* If the peer is not known: a GID with an address like the peer's. NULL = none */
+	const struct gid *near;
 	gid_route_check *routes; /* NULL = assume a route to every peer */
 };
 
@@ -76,8 +77,8 @@ struct gid_pair {
 
 /*
  * Chooses one of the port's GIDs and, if the peer is known, one of its GIDs with the same type and family; a `near` GID
- * need not match. Criteria of a RoCE port, most important first: not link-local, the wanted RoCE version, a route, the wanted family, the most
- * leading bits in common, the lowest indices. On InfiniBand: the routable GID, or else the first.
+ * need not match. Criteria of a RoCE port, most important first: not link-local, the wanted RoCE version, a route, the
+ * wanted family, the most leading bits in common, the lowest indices. On InfiniBand: the routable GID, or else the first.
  *
  * 0; -EADDRNOTAVAIL: no GID can be used; -EHOSTUNREACH: none matches one of the peer's. On an error `why`, of
  * `why_bytes`, gets the reason.

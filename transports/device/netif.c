@@ -138,7 +138,7 @@ static void judge_link(const struct choosing *choosing, const struct netif_link 
 	else if (!verdict->addr && choosing->family != AF_INET &&
 		 best_addr(choosing->table, link, AF_INET6, ADDR_LAST_RESORT))
 		refuse(verdict, "has only a link-local IPv6 address");
-	else if (!verdict->addr && link->in_vrf)
+	else if (!verdict->addr && link->has_unbound)
 		refuse(verdict, "no socket can be bound to its address; does it belong to a VRF?");
 	else if (!verdict->addr)
 		refuse(verdict, "has no %s address", family_text(choosing->family));

@@ -21,7 +21,7 @@ struct netif_link {
 	unsigned short type; /* ARPHRD_* */
 	unsigned master;     /* ifindex of the bridge or bond it belongs to; 0 = none */
 	unsigned lower;      /* ifindex of the interface below, as for a VLAN; 0 = none */
-	bool in_vrf; /* has an address that is left out because no socket can be bound to it */
+	bool has_unbound;    /* an address is left out, because no socket can be bound to it */
 	int speed_mbps;      /* 0 = not known */
 };
 

@@ -20,60 +20,13 @@
 #include <nccl_net/util.h>
 
 #include "base/socket.h"
+#include "device/rtattr.h"
 #include "device/sysfs.h"
 
 #define DUMP_BYTES   (64 * 1024) /* the kernel sends at most 32 KiB in a datagram */
-#define DUMP_TRIES   5  /* a dump is repeated if the table changes meanwhile; the last one counts */
-#define PAUSE_MS     10 /* between them */
+#define DUMP_TRIES   5           /* a dump is repeated if the table changes meanwhile; the last one counts */
+#define PAUSE_MS     10          /* between them */
 #define DUMP_TIMEOUT 5           /* seconds; the kernel answers at once */
-
-/* Fills attrs[type] for types up to `max`. */
-static void parse_attributes(const struct rtattr **attrs, unsigned short max,
-			     const struct rtattr *attr, size_t bytes)
-{
-	memset(attrs, 0, (max + 1u) * sizeof(*attrs));
-	while (bytes >= sizeof(*attr) && attr->rta_len >= sizeof(*attr) && attr->rta_len <= bytes) {
-		unsigned short type = (unsigned short)(attr->rta_type & (unsigned)NLA_TYPE_MASK);
-		size_t step = RTA_ALIGN(attr->rta_len);
-
-		if (type <= max)
-			attrs[type] = attr;
-		if (step >= bytes)
-			return;
-		bytes -= step;
-		attr = (const void *)((const char *)attr + step);
-	}
-}
-
-static const void *attribute_data(const struct rtattr *attr)
-{
-	return (const char *)attr + RTA_LENGTH(0);
-}
-
-static size_t attribute_bytes(const struct rtattr *attr)
-{
-	return attr->rta_len - RTA_LENGTH(0);
-}
-
-static uint32_t attribute_u32(const struct rtattr *attr)
-{
-	uint32_t value = 0;
-
-	if (attr && attribute_bytes(attr) >= sizeof(value))
-		memcpy(&value, attribute_data(attr), sizeof(value));
-	return value;
-}
-
-static void attribute_text(const struct rtattr *attr, char *text, size_t bytes)
-{
-	size_t length = attr ? strnlen(attribute_data(attr), attribute_bytes(attr)) : 0;
-
-	if (length >= bytes)
-		length = bytes - 1;
-	if (length)
-		memcpy(text, attribute_data(attr), length);
-	text[length] = 0;
-}
 
 static struct netif_link *link_at(const struct netif_table *table, unsigned index)
 {
@@ -104,7 +57,7 @@ static int take_link(struct netif_table *table, const struct nlmsghdr *header)
 
 	if (header->nlmsg_len < NLMSG_LENGTH(sizeof(*info)))
 		return -EBADMSG;
-	parse_attributes(attrs, IFLA_LINK_NETNSID, (const void *)(info + 1),
+	rtattr_parse(attrs, IFLA_LINK_NETNSID, (const void *)(info + 1),
 			 header->nlmsg_len - NLMSG_LENGTH(sizeof(*info)));
 	if (link_at(table, (unsigned)info->ifi_index)) /* the table has changed meanwhile */
 		return 0;
@@ -115,16 +68,16 @@ static int take_link(struct netif_table *table, const struct nlmsghdr *header)
 	link->index = (unsigned)info->ifi_index;
 	link->flags = info->ifi_flags;
 	link->type = info->ifi_type;
-	link->master = attribute_u32(attrs[IFLA_MASTER]);
+	link->master = rtattr_u32(attrs[IFLA_MASTER]);
 	if (!attrs[IFLA_LINK_NETNSID]) /* else it is an ifindex in another namespace */
-		link->lower = attribute_u32(attrs[IFLA_LINK]);
+		link->lower = rtattr_u32(attrs[IFLA_LINK]);
 	if (link->lower == link->index)
 		link->lower = 0; /* tunnels without a device below are reported so */
-	attribute_text(attrs[IFLA_IFNAME], link->name, sizeof(link->name));
+	rtattr_text(attrs[IFLA_IFNAME], link->name, sizeof(link->name));
 	if (attrs[IFLA_LINKINFO])
-		parse_attributes(info_attrs, IFLA_INFO_KIND, attribute_data(attrs[IFLA_LINKINFO]),
-				 attribute_bytes(attrs[IFLA_LINKINFO]));
-	attribute_text(info_attrs[IFLA_INFO_KIND], link->kind, sizeof(link->kind));
+		rtattr_parse(info_attrs, IFLA_INFO_KIND, rtattr_data(attrs[IFLA_LINKINFO]),
+				 rtattr_bytes(attrs[IFLA_LINKINFO]));
+	rtattr_text(info_attrs[IFLA_INFO_KIND], link->kind, sizeof(link->kind));
 	return 0;
 }
 
@@ -135,10 +88,10 @@ static void set_addr(struct netif_addr *entry, unsigned char family, const struc
 
 	entry->addr.ss_family = family;
 	if (family == AF_INET) {
-		memcpy(&v4->sin_addr, attribute_data(attr), sizeof(v4->sin_addr));
+		memcpy(&v4->sin_addr, rtattr_data(attr), sizeof(v4->sin_addr));
 		return;
 	}
-	memcpy(&v6->sin6_addr, attribute_data(attr), sizeof(v6->sin6_addr));
+	memcpy(&v6->sin6_addr, rtattr_data(attr), sizeof(v6->sin6_addr));
 	if (IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr))
 		v6->sin6_scope_id = entry->ifindex;
 }
@@ -154,16 +107,16 @@ static int take_addr(struct netif_table *table, const struct nlmsghdr *header)
 
 	if (header->nlmsg_len < NLMSG_LENGTH(sizeof(*info)))
 		return -EBADMSG;
-	parse_attributes(attrs, IFA_FLAGS, (const void *)(info + 1),
+	rtattr_parse(attrs, IFA_FLAGS, (const void *)(info + 1),
 			 header->nlmsg_len - NLMSG_LENGTH(sizeof(*info)));
 	/* On a point-to-point link IFA_ADDRESS is the other end. */
 	address = attrs[IFA_LOCAL] ? attrs[IFA_LOCAL] : attrs[IFA_ADDRESS];
 	bytes = info->ifa_family == AF_INET    ? sizeof(struct in_addr)
 		: info->ifa_family == AF_INET6 ? sizeof(struct in6_addr)
 					       : 0;
-	if (!bytes || !address || attribute_bytes(address) < bytes)
+	if (!bytes || !address || rtattr_bytes(address) < bytes)
 		return 0;
-	flags = attrs[IFA_FLAGS] ? attribute_u32(attrs[IFA_FLAGS]) : info->ifa_flags;
+	flags = attrs[IFA_FLAGS] ? rtattr_u32(attrs[IFA_FLAGS]) : info->ifa_flags;
 	/* Duplicate address detection has failed or is in progress: no socket can be bound to it. */
 	if (flags & IFA_F_DADFAILED || (flags & IFA_F_TENTATIVE && !(flags & IFA_F_OPTIMISTIC)))
 		return 0;
@@ -296,7 +249,7 @@ static void drop_unbound(struct netif_table *table)
 		struct netif_link *link = link_at(table, table->addrs[i].ifindex);
 
 		if (link && link->flags & IFF_UP && !can_be_bound(&table->addrs[i]))
-			link->in_vrf = true;
+			link->has_unbound = true;
 		else
 			table->addrs[kept++] = table->addrs[i];
 	}

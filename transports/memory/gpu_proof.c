@@ -99,8 +99,10 @@ static int move_gpu(struct proof *proof, enum ibv_wr_opcode opcode, uint8_t *loc
 
 	if (status == IBV_WC_SUCCESS)
 		return 0;
-	if (status == NOT_POSTED || lost_port(proof))
+	if (lost_port(proof))
 		return unproven(proof, "the port went down during the test");
+	if (status == NOT_POSTED)
+		return unproven(proof, "the request of the test could not be posted");
 	snprintf(what, sizeof(what), "an RDMA %s of its memory fails with status %d", verb, status);
 	return not_reached(proof, what);
 }

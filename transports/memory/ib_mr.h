@@ -51,9 +51,9 @@ struct ib_mr_cache *ib_mr_cache_create(const struct verbs *verbs, struct ibv_pd 
 void ib_mr_cache_destroy(struct ib_mr_cache *cache);
 
 /*
- * Gets a registration that covers this memory, for local and, without IB_MR_LOCAL, remote writes: an
- * existing one with the same key, or a new one. The range may extend to the end of the address space. An empty range
- * may be at any address, mapped or not; its keys are for empty messages only. The caller puts *mr.
+ * Gets a registration that covers this memory, for local and, without IB_MR_LOCAL, remote writes: an existing one with
+ * the same key, or a new one. The range may extend to the end of the address space. An empty range may be at any
+ * address, mapped or not; its keys are for empty messages only. The caller puts *mr.
  *
  * 0 or -errno, never -EAGAIN. On an error *mr is NULL, and `why`, of `why_bytes`, says what was tried, why it failed
  * and what may help.

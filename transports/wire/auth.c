@@ -32,7 +32,6 @@ static int mac_of(const struct auth *auth, const struct anynet_wire_hello *messa
 	return secret_mac(&proven, sizeof(proven), mac);
 }
 
-/* Compares in constant time. */
 int auth_prove(struct auth *auth, struct anynet_wire_hello *message)
 {
 	hello_make_printable(message); /* the receiver does so before it checks the proof */

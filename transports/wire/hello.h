@@ -91,7 +91,7 @@ void hello_say_no_cm(const struct anynet_wire_hello *peer, const char *why);
 /* WARN, once per process, if the NCCL versions of the two processes are known and differ. */
 void hello_warn_nccl(const struct anynet_peer *peer);
 
-/* Compares secrets. */
+/* Compares secrets, in a time that does not depend on them. */
 bool constant_time_equal(const void *a, const void *b, size_t bytes);
 
 /* Where the NICs of one end are. */

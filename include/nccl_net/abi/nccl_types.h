@@ -23,6 +23,20 @@ enum anynet_nccl_result {
 };
 static_assert(sizeof(enum anynet_nccl_result) == 4, "net-api.md §1.2");
 
+/* Copies the properties that every version has, between any two of the structs. */
+#define ANYNET_COPY_SHARED_PROPS(to, from)               \
+	do {                                             \
+		(to)->name = (from)->name;               \
+		(to)->pci_path = (from)->pci_path;       \
+		(to)->guid = (from)->guid;               \
+		(to)->ptr_support = (from)->ptr_support; \
+		(to)->speed_mbps = (from)->speed_mbps;   \
+		(to)->port = (from)->port;               \
+		(to)->latency_us = (from)->latency_us;   \
+		(to)->max_comms = (from)->max_comms;     \
+		(to)->max_recvs = (from)->max_recvs;     \
+	} while (0)
+
 /* ncclNetDeviceType: a plugin without device offload is HOST. */
 enum anynet_nccl_device_type {
 	ANYNET_NCCL_DEVICE_HOST = 0,

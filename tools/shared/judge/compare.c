@@ -52,7 +52,7 @@ static bool is_first(const struct texts *t, size_t host)
 	return true;
 }
 
-/* "'x' on n1, n2 and 3 more" */
+/* "x on n1, n2 and 3 more" */
 static char *told(const struct texts *t, const char *value)
 {
 	struct text_list names = { 0 };

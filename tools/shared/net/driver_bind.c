@@ -57,20 +57,6 @@ void driver_bind(struct driver_calls *calls, const void *table, int abi)
 	}
 }
 
-/* Fields of every version. */
-#define COPY_COMMON(to, from)                            \
-	do {                                             \
-		(to)->name = (from)->name;               \
-		(to)->pci_path = (from)->pci_path;       \
-		(to)->guid = (from)->guid;               \
-		(to)->ptr_support = (from)->ptr_support; \
-		(to)->speed_mbps = (from)->speed_mbps;   \
-		(to)->port = (from)->port;               \
-		(to)->latency_us = (from)->latency_us;   \
-		(to)->max_comms = (from)->max_comms;     \
-		(to)->max_recvs = (from)->max_recvs;     \
-	} while (0)
-
 #define COPY_DEVICE_TYPE(to, from)                                 \
 	do {                                                       \
 		(to)->net_device_type = (int)(from)->device_type;  \
@@ -109,7 +95,7 @@ static void copy_vdevs(struct driver_props *props, int count, const int *devs, i
 		POISON(raw);                                            \
 		ret = (int)calls->get_properties_v##version(dev, &raw); \
 		if (!ret) {                                             \
-			COPY_COMMON(props, &raw);                       \
+			ANYNET_COPY_SHARED_PROPS(props, &raw);                       \
 			__VA_ARGS__;                                    \
 		}                                                       \
 		return ret;                                             \

@@ -12,7 +12,8 @@
 struct ib_qp;
 
 /* Connector: creates its end on this IB device and describes it in the hello, which goes to address `to`. `traffic_class`:
- * NCCL's for this comm, -1 = none. hello->cm.wanted, in: the RDMA CM may be used; out: it is asked for. NULL: `why` has the reason. */
+ * NCCL's for this comm, -1 = none. hello->cm.wanted, in: the RDMA CM may be used; out: it is asked for. NULL: `why` has
+ * the reason. */
 struct ib_qp *ib_qp_offer(const struct anynet_device *dev, const struct sockaddr_storage *to,
 			  int traffic_class, struct anynet_wire_hello *hello, char *why,
 			  size_t why_bytes);
