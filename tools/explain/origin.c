@@ -10,6 +10,8 @@
 
 #include <nccl_net/util.h>
 
+#include "tools/shared/memory.h"
+
 #define HEAD         512 /* bytes parsed */
 #define UNKNOWN_MAX  8   /* parsing stops after this many unknown words */
 #define UNKNOWN_RANK 4   /* after this many, a rank in brackets is not the writer's */

@@ -27,7 +27,6 @@ struct comm_fault {
 	const struct anynet_stream *stream; /* NULL = it concerns no single stream */
 	char text[320];
 	char tcp_only_why[200]; /* reason of comm_use_tcp; "" = none */
-	uint64_t unfit; /* NICs without queue pairs of this comm: bits by anynet_device.index */
 };
 
 /* First member of send_comm and recv_comm. The comm's lock protects everything that is not atomic. */
@@ -40,6 +39,7 @@ struct anynet_comm {
 	bool spread;      /* send comm of an IB device: its streams use several pairs of ports */
 	/* IB device: no queue pairs, because the peer has none or memory cannot be registered */
 	_Atomic bool tcp_only;
+	uint64_t unfit_nics; /* NICs on which the comm makes no queue pairs: bit i = the one with index i */
 	_Atomic int error; /* 0, or the -errno that ended the comm */
 	/* The lock. A flag, because data calls only try it, which takes one locked instruction. A mutex took 9 % of the
 	 * time of small messages. */
@@ -81,7 +81,7 @@ bool comm_use_tcp(struct anynet_comm *comm, const char *why) ANYNET_COLD;
 /* May the comm make queue pairs on this NIC? */
 static inline bool comm_may_use_nic(const struct anynet_comm *comm, const struct anynet_device *nic)
 {
-	return !(comm->fault.unfit >> nic->index & 1);
+	return !(comm->unfit_nics >> nic->index & 1);
 }
 
 /* Unparks all streams: the frames at their heads may have a place now. */

@@ -39,15 +39,21 @@ static void bind_buffer(struct recv_comm *comm, struct recv_msg *msg, struct rec
 		comm->owed.cts += msg->asked + (uint32_t)__builtin_popcountll(msg->asked_by);
 }
 
-/* Takes the unmatched buffer `wanted`, or if it is NULL the first one of this tag. NULL = none. */
-static struct recv_sub *unmatched_take(struct recv_comm *comm, const struct recv_sub *wanted, uint32_t tag)
+/* The link to the unmatched buffer `wanted`, or if it is NULL to the first one of this tag. It points to NULL if there is
+ * none. */
+static struct recv_sub **unmatched_find(struct recv_comm *comm, const struct recv_sub *wanted, uint32_t tag)
 {
 	struct recv_sub **link = &comm->unmatched.first, *sub;
 
 	while ((sub = *link) && (wanted ? sub != wanted : sub->tag != tag))
 		link = &sub->next;
-	if (!sub)
-		return NULL;
+	return link;
+}
+
+static struct recv_sub *unmatched_take(struct recv_comm *comm, struct recv_sub **link)
+{
+	struct recv_sub *sub = *link;
+
 	*link = sub->next;
 	if (!*link)
 		comm->unmatched.end = link;
@@ -119,18 +125,18 @@ static int keep_unexpected(struct recv_comm *comm, struct recv_msg *msg)
 static int match(struct recv_comm *comm, struct recv_msg *msg, bool plain)
 {
 	const struct recv_sub *own = plain ? &comm->reqs[msg->seq & RECV_REQ_MASK].subs[0] : NULL;
-	struct recv_sub *sub;
+	struct recv_sub **link;
 	int ret;
 
 	if (plain ? (int32_t)(msg->seq - comm->posted.all) >= 0 : msg->seq != comm->seen.all)
 		return -EAGAIN;
-	sub = unmatched_take(comm, own, msg->tag);
-	assert(sub || !own);
-	if (!sub)
+	link = unmatched_find(comm, own, msg->tag);
+	assert(*link || !own);
+	if (!*link)
 		return keep_unexpected(comm, msg);
-	ret = check_fits(comm, msg->size, sub);
+	ret = check_fits(comm, msg->size, *link);
 	if (!ret)
-		bind_buffer(comm, msg, sub);
+		bind_buffer(comm, msg, unmatched_take(comm, link));
 	return ret;
 }
 
@@ -331,20 +337,20 @@ int recv_match_unexpected(struct recv_comm *comm)
 
 	while (*link && comm->unmatched.first) {
 		struct unexpected *unexpected = *link;
-		struct recv_sub *sub = unmatched_take(comm, NULL, unexpected->tag);
+		struct recv_sub **sub = unmatched_find(comm, NULL, unexpected->tag);
 		int ret;
 
-		if (!sub) {
+		if (!*sub) {
 			link = &unexpected->next;
 			continue;
 		}
-		ret = check_fits(comm, unexpected->size, sub);
+		ret = check_fits(comm, unexpected->size, *sub);
 		if (ret)
 			return ret;
 		*link = unexpected->next;
 		if (!*link)
 			comm->unexpected.end = link;
-		match_unexpected(comm, unexpected, sub);
+		match_unexpected(comm, unexpected, unmatched_take(comm, sub));
 	}
 	return 0;
 }

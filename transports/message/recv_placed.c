@@ -68,7 +68,8 @@ void recv_deliver(struct recv_comm *comm, struct unexpected *unexpected, struct 
 	comm_unpark(&comm->base);
 }
 
-/* Messages whose sender waits for no ACK are acknowledged when they fill a quarter of the slots or of its ring. */
+/* A complete message is to be acknowledged: at once if its sender waits for that or if it comes late, else when such messages
+ * fill a quarter of the slots or of the sender's ring. One that queue pairs alone have brought needs no ACK. */
 static void owe_ack(struct recv_comm *comm, const struct recv_msg *msg)
 {
 	unsigned slot = (unsigned)(msg - comm->msgs);

@@ -33,7 +33,7 @@ struct anynet_comm *send_create(const struct anynet_device *dev)
 		return NULL;
 	}
 	comm->limits.frame = ib ? IB_FRAME_BYTES : SIZE_MAX;
-	comm->limits.eager = ib ? IB_EAGER_BYTES : cfg->eager_bytes; /* a copy fits: at most half of the ring */
+	comm->limits.eager = ib ? IB_EAGER_BYTES : cfg->eager_bytes; /* at most half of the ring (config.c) */
 	comm->limits.chunk =
 		anynet_max(cfg->chunk_bytes & ~(size_t)(ANYNET_PART_ALIGN - 1), ANYNET_PART_ALIGN);
 	comm->next_seq = cfg->first_number;

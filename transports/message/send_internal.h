@@ -12,7 +12,7 @@
 static_assert(ANYNET_SENDS == ANYNET_WIRE_SLOTS, "a slot for every request");
 
 enum send_state {
-	SEND_FREE,   /* in the free list, or never used */
+	SEND_FREE,   /* holds no message */
 	SEND_QUEUED, /* in the ready queue: bytes or an RTS are left to hand to streams */
 	SEND_WAITING,  /* waits for its CTS: after an RTS, or in send_comm.waiting without one */
 	SEND_GIVEN,  /* all bytes handed to streams */
@@ -144,9 +144,9 @@ void send_ask_for_waiting(struct send_comm *comm);
 
 /*
  * Are free slots used in turn, so that one rests as long as possible? Otherwise the one used last is used next, because it
- * is in the cache. With several streams of queue pairs an adapter may confirm a message that the receiver reads much later,
- * because its completion is late. A newer message in the same slot could come before, over another stream. A part of it
- * would then lie behind the older frame, which waits for the slot.
+ * is in the cache. With several streams of queue pairs an adapter may confirm a message long before the receiver reads its
+ * frame. If a newer message took the slot at once, its first chunk could be read earlier, on another stream. The older
+ * frame would then wait for the slot, and the newer message's other chunk would wait behind that frame: for ever.
  */
 static inline bool send_slots_in_turn(const struct send_comm *comm)
 {

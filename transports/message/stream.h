@@ -113,7 +113,7 @@ struct stream_progress {
 	struct stream_position from; /* position at which the present connection began */
 	uint64_t acked;              /* signs.acked at that time */
 	uint64_t began_ms;           /* when the connection began */
-	unsigned same;               /* connections in a row, but for idle ones, that all began at `from` */
+	unsigned same;               /* connections in a row that began at `from`; idle ones are not counted */
 	unsigned vain;               /* connections in a row that moved nothing although there was data */
 	uint64_t since_ms;           /* nothing is known to have moved since then; idle time is left out */
 	unsigned narrowed;           /* connections made with small packets, in all */
@@ -174,7 +174,7 @@ struct path_health {
 };
 
 /* What carries the stream: a TCP connection, and a queue pair beside it (stream_qp). The path code begins it with the
- * stream or in `resume`, and ends it in `sever`. The last three fields are then known until the next one begins. */
+ * stream or in `resume`, and ends it in `sever`. After that, the last three fields keep their values until the next path begins. */
 struct stream_path {
 	int fd;                  /* -1 = no connection */
 	bool readable, writable; /* by the last epoll events; true if not known */

@@ -116,8 +116,7 @@ int stream_log_rewind(struct anynet_stream *stream, struct stream_position to)
 	struct log_frame *first;
 
 	if (frames == stream->log.next + 1 && lacks_tail_only(stream)) {
-		send_written(comm, &stream_log_at(stream, stream->log.next)->id);
-		stream->log.next++;
+		stream_taken(stream);
 		stream->log.gone = 0;
 	}
 	if (!can_start(stream, frames, part))

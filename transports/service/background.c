@@ -73,6 +73,13 @@ struct look {
 	struct anynet_comm *ends[ENDS_PER_LOOK];
 };
 
+/* A thread that polls the comm sees the flag at its next turn, and clears it. */
+static void ask(struct anynet_comm *comm, struct look *look)
+{
+	atomic_store(&comm->attention, true);
+	look->asked = true;
+}
+
 /* Take the turn of a comm that nobody polls, and see whether a closed one has drained. */
 static void serve(struct anynet_comm *comm, struct look *look)
 {
@@ -89,20 +96,20 @@ static void serve(struct anynet_comm *comm, struct look *look)
 		look->ends[look->ended++] = comm;
 	}
 	look->urgent |= atomic_load(&comm->attention) || comm->session->closing;
+	if (atomic_load(&comm->session->watch.out))
+		ask(comm, look);
 	comm_leave(comm);
 }
 
-/* A thread that polls the comm clears `attention`. If it is still set at the second visit, nobody polls the comm. */
+/* If `attention` is still set at the second visit, nobody polls the comm. */
 static void visit(struct anynet_comm *comm, void *arg)
 {
 	struct look *look = arg;
 
 	if (atomic_load(&comm->attention) || atomic_load(&comm->session->closing))
 		serve(comm, look);
-	else if (look->due) {
-		atomic_store(&comm->attention, true);
-		look->asked = true;
-	}
+	else if (look->due || atomic_load(&comm->session->watch.out))
+		ask(comm, look);
 }
 
 static void end_closed(struct look *look)

@@ -72,7 +72,7 @@ struct session {
 		uint64_t glanced;   /* progress count at the last watch_glance */
 		uint64_t glance_ms; /* next watch_glance */
 		uint64_t pause_ms;  /* until the one after that */
-		bool out;           /* something is not acknowledged: the next glance is to be soon */
+		_Atomic bool out;   /* something is not acknowledged, and nothing moves: the next glance is to be soon */
 		bool warned;        /* this stall has been warned of */
 	} watch;
 	struct comm_tally tally;

@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "session/recovery.h"
+#include "session/redial.h"
 
 /* A stream without a connection: may something sent on it still be missing at the peer? */
 static bool owes(const struct anynet_comm *comm, const struct anynet_stream *stream)

@@ -7,7 +7,6 @@
 
 struct list {
 	const struct anynet_comm *comm;
-	const struct comm_paths *paths;
 	struct anynet_wire_pair *pairs;
 	unsigned count;
 };
@@ -21,7 +20,7 @@ bool pairs_can_dial(const struct comm_paths *paths, struct anynet_wire_pair pair
 
 static void add(struct list *list, struct anynet_wire_pair pair)
 {
-	if (list->count == PAIRS_MAX || !pairs_can_dial(list->paths, pair))
+	if (list->count == PAIRS_MAX || !pairs_can_dial(&list->comm->session->paths, pair))
 		return;
 	for (unsigned i = 0; i < list->count; i++)
 		if (pairs_equal(list->pairs[i], pair))
@@ -33,9 +32,9 @@ static bool is_lost(const struct list *list, unsigned from)
 {
 	const struct anynet_device *dev;
 
-	if (from >= list->paths->own_count)
+	if (from >= list->comm->session->paths.own_count)
 		return true;
-	dev = list->paths->own[from];
+	dev = list->comm->session->paths.own[from];
 	return carrier_is_down(dev) || carrier_port_is_down(dev);
 }
 
@@ -49,7 +48,7 @@ static void add_but(struct list *list, struct anynet_wire_pair pair, struct anyn
  * index on both sides come first. */
 static void add_all(struct list *list, bool lost, struct anynet_wire_pair avoid)
 {
-	const struct comm_paths *paths = list->paths;
+	const struct comm_paths *paths = &list->comm->session->paths;
 
 	for (uint8_t i = 0; i < paths->own_count; i++)
 		if (is_lost(list, i) == lost)
@@ -73,7 +72,7 @@ bool pairs_away(const struct anynet_comm *comm, const struct anynet_stream *stre
 /* Can a dial from this NIC lead to a queue pair? */
 static bool may_use_qp(const struct list *list, unsigned from)
 {
-	const struct anynet_device *dev = list->paths->own[from];
+	const struct anynet_device *dev = list->comm->session->paths.own[from];
 
 	return dev->transport == ANYNET_TRANSPORT_IB && comm_may_use_nic(list->comm, dev) &&
 	       !carrier_is_down(dev) && ib_qp_is_possible(dev);
@@ -87,7 +86,7 @@ static void add_home(struct list *list, const struct anynet_stream *stream)
 
 	if (ib ? may_use_qp(list, stream->home.from) : !is_lost(list, stream->home.from))
 		add(list, stream->home);
-	for (uint8_t i = 0; ib && !stream->qp.carries && i < list->paths->own_count; i++)
+	for (uint8_t i = 0; ib && !stream->qp.carries && i < list->comm->session->paths.own_count; i++)
 		if (may_use_qp(list, i))
 			add(list, (struct anynet_wire_pair){ i, i });
 }
@@ -95,7 +94,7 @@ static void add_home(struct list *list, const struct anynet_stream *stream)
 unsigned pairs_list(const struct anynet_comm *comm, const struct anynet_stream *stream,
 		    enum pairs_order order, struct anynet_wire_pair pairs[PAIRS_MAX])
 {
-	struct list list = { .comm = comm, .paths = &comm->session->paths, .pairs = pairs };
+	struct list list = { .comm = comm, .pairs = pairs };
 	struct anynet_wire_pair avoid = PAIRS_NONE;
 
 	if (order == PAIRS_HOME) {

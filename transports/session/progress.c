@@ -8,7 +8,6 @@
 #include "base/libc_text.h"
 #include "device/carrier.h"
 #include "session/pairs.h"
-#include "session/redial.h"
 
 #define PAUSE_MIN_MS 10
 #define PAUSE_MAX_MS 250
@@ -44,13 +43,14 @@ static void begin_row(struct stream_progress *progress, uint64_t since_ms)
 	progress->since_ms = since_ms;
 }
 
-/* How long a sender's connection had nothing in flight before what is stuck now. */
+/* How long a sender's TCP connection had nothing in flight before what is stuck now. (Not known of a queue pair, and of a path
+ * that passes heartbeats only: the part before the last one counts as well.) */
 static uint64_t idle_ms(const struct anynet_stream *stream, uint64_t now)
 {
 	uint64_t until_ms = stream->path.health.silent_ms ? stream->path.health.silent_ms : now;
 	uint64_t began_ms = stream->progress.began_ms;
 
-	return stream->comm->is_send && until_ms > began_ms ? until_ms - began_ms : 0;
+	return stream->comm->is_send && !stream->qp.carries && until_ms > began_ms ? until_ms - began_ms : 0;
 }
 
 static void stuck(struct anynet_stream *stream, uint64_t now)
@@ -112,8 +112,8 @@ uint64_t progress_pause_ms(const struct anynet_stream *stream)
 	return same < 2 ? 0 : anynet_min(PAUSE_MIN_MS << anynet_min(same - 1, PAUSE_SHIFTS), PAUSE_MAX_MS);
 }
 
-/* Has the stream's own pair broken, over TCP, with nothing better to hope for? */
-static bool has_left_home(const struct anynet_stream *stream)
+/* Did the connection join the stream's own NICs, over TCP, with no queue pair wanted, and did it break or was it suspect? */
+static bool home_broke(const struct anynet_stream *stream)
 {
 	return (stream->breaks.err || stream->state == STREAM_SUSPECT) &&
 	       !pairs_want_qp(stream->comm, stream) && pairs_equal(stream->path.pair, stream->home);
@@ -130,7 +130,7 @@ void progress_lapse(struct anynet_stream *stream, uint64_t now)
 	int err = stream->qp.err;
 
 	stream->qp.err = 0;
-	if (!(err || has_left_home(stream)) || nic_is_down(stream->path.nic.dev))
+	if (!(err || home_broke(stream)) || nic_is_down(stream->path.nic.dev))
 		return; /* a NIC that is down is not used until an event reports it up */
 	if (err == -EREMOTEIO || (err && stream->qp.brought < QP_FRAMES))
 		progress->lapses += progress->lapses ? 1 : 2;

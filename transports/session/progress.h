@@ -30,6 +30,10 @@ bool progress_is_over(struct anynet_stream *stream, uint64_t now_ms);
  * position. */
 uint64_t progress_pause_ms(const struct anynet_stream *stream);
 
+/* Pauses between tries to return to a stream's own path. */
+#define HOME_MIN_MS 1000
+#define HOME_MAX_MS 10000
+
 /* progress_lapse: after ops->sever, count the connection if it was the best that the stream can have, a queue pair or else
  * its own pair, and has broken. progress_home_pause_ms: delay before the stream returns to such a path, in ms. It doubles with
  * each one in a row that broke within a minute, or moved nearly nothing: a fabric may pass the proof of a queue pair and

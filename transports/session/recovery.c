@@ -60,8 +60,8 @@ void recovery_hurry(struct anynet_comm *comm)
 		redial_hurry(&recovery->redials[i]);
 }
 
-/* A process answers, and refuses: the secrets or the wire versions differ. A peer that was connected has changed its mind, or
- * another process has its address now. */
+/* A process answers and refuses: other secrets, other wire versions, or it lacks memory or descriptors. Either the peer has
+ * changed, or another process has its address now. */
 static void note_why_refused(struct anynet_comm *comm, const struct anynet_wire_hello *hello)
 {
 	struct recovery *recovery = comm->session->recovery;
@@ -137,6 +137,7 @@ static void qp_answered(struct anynet_stream *stream, struct redial *redial, uin
 
 static void accepted(const struct answer *answer)
 {
+	answer->comm->session->recovery->refusal[0] = 0;
 	if (answer->redial->dial.kind == ANYNET_KIND_QP)
 		qp_answered(answer->stream, answer->redial, answer->now);
 	else
@@ -173,7 +174,8 @@ static void epoch_was_old(const struct answer *answer)
 
 static void refused(const struct answer *answer)
 {
-	note_why_refused(answer->comm, answer->redial->dial.hello);
+	if (redial_is_urgent(answer->redial)) /* else the stream works */
+		note_why_refused(answer->comm, answer->redial->dial.hello);
 	answer->redial->pairs = 1;
 	redial_failed(answer->comm, answer->redial, -EACCES, answer->now);
 }
@@ -188,6 +190,8 @@ static void step_stream(struct anynet_comm *comm, struct anynet_stream *stream,
 		[ANYNET_STATUS_GONE] = peer_has_ended,
 	};
 	struct answer answer = { comm, stream, redial, now };
+
+	static_assert(ANYNET_STATUS_COUNT == 7, "each status has a row; hello_check refuses others");
 
 	if ((int32_t)(redial->epoch - stream->epoch) < 0) /* modulo 2^32 */
 		redial->epoch = stream->epoch;

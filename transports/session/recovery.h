@@ -32,8 +32,6 @@ void recovery_hurry(struct anynet_comm *comm);
 /* One step of recovery; comm->session->recovery must not be NULL. May free it, end streams and fail the comm. */
 void recovery_step(struct anynet_comm *comm, uint64_t now_ms);
 
-void recovery_free(struct anynet_comm *comm);
-
 /* --- the receiver's side --- */
 
 /* Hand over a connection whose hello is RESUME or QP. Called by the accept engine, in any thread, without the comm's

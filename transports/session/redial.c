@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "session/progress.h"
-#include "session/recovery.h"
 
 /* Limits for the connection to be established, then for the WELCOME. A limit is the minimum plus LIMIT_RTTS round trips
  * in the first round over all pairs, and the minimum doubles with each round: a dead path costs little time, and a slow

@@ -6,11 +6,9 @@
 #include "session/dial.h"
 #include "session/pairs.h"
 
-/* Pauses between rounds over all pairs, and between tries to return to a stream's own path. */
+/* Pauses between rounds over all pairs. */
 #define REDIAL_MIN_MS 10
 #define REDIAL_MAX_MS 250 /* so that a path that came back is found within a second */
-#define HOME_MIN_MS   1000
-#define HOME_MAX_MS   10000
 
 enum redial_aim {
 	REDIAL_NOTHING,
@@ -48,8 +46,11 @@ struct recovery {
 	struct redial redials[];
 };
 
-/* The comm's recovery, which begins if there is none; NULL = no memory. recovery_free ends it. */
+/* The comm's recovery, which begins if there is none; NULL = no memory. */
 struct recovery *recovery_get(struct anynet_comm *comm);
+
+/* Ends the recovery, if there is one. */
+void recovery_free(struct anynet_comm *comm);
 
 /* Does the stream need a new connection, and not just a better one? */
 static inline bool redial_is_urgent(const struct redial *redial)

@@ -183,7 +183,7 @@ static void resume(struct anynet_comm *comm, struct stream_mail *mail)
 			 anynet_net.host);
 	if (!send_answer(mail, &answer)) {
 		ib_qp_retire(qp);
-		return; /* the sender tries again; until then SUSPECT names the connection that it may believe in */
+		return; /* the sender tries again; the epoch stays, for a SUSPECT of the connection that it may still use */
 	}
 	stream->qp.next = qp;
 	comm_stream_back(comm, stream, mail->fd, mail->hello.epoch, stream->home, position);

@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 
 #include "session/recovery.h"
+#include "session/redial.h"
 #include "session/watch.h"
 
 #define EVENTS_PER_TURN 16
@@ -52,7 +53,7 @@ void comm_attend(struct anynet_comm *comm)
 		comm_take_rest(comm);
 	if (comm->session->recovery && !comm_error(comm) && !comm->peer_closed)
 		recovery_step(comm, now);
-	if (!comm_error(comm) && (comm->session->watch.out || (comm->is_send && send_owes(comm))))
+	if (!comm_error(comm) && comm->is_send && send_owes(comm))
 		atomic_store(&comm->attention, true);
 }
 

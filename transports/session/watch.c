@@ -49,7 +49,7 @@ static uint64_t silence_of(struct path_health *health, const struct stream_signs
 		return 0;
 	}
 	if (signs->acked != health->seen.acked || !health->silent_ms)
-		health->silent_ms = now - anynet_min(signs->sent_ms, SENT_MOST_MS);
+		health->silent_ms = now - anynet_min(now, anynet_min(signs->sent_ms, SENT_MOST_MS));
 	health->silent_ms = anynet_max(health->silent_ms, heard_ms);
 	return now - health->silent_ms;
 }
@@ -91,7 +91,7 @@ static void suspect(struct anynet_comm *comm, struct anynet_stream *stream, cons
 		    comm->dev->name, stream->index, stream->path.text, why);
 }
 
-/* The last alarm was false, as far as this is known. */
+/* Closes the alarm that is open, if any, and counts it as false, up to `most`; 0: it was right. */
 static void count_alarm(struct stream_alarms *alarms, unsigned most)
 {
 	if (alarms->open && alarms->count < most)
@@ -221,7 +221,8 @@ static void glance_soon(struct anynet_comm *comm, uint64_t now)
 
 	if (!has_alternative(comm) || !recovery_wanted())
 		return;
-	watch->out = true;
+	atomic_store(&watch->out, true);
+	watch->glanced = message_ops(comm)->progress(comm);
 	watch->pause_ms = GLANCE_MS;
 	watch->glance_ms = anynet_min(watch->glance_ms, now + GLANCE_MS);
 }
@@ -246,14 +247,13 @@ void watch_glance(struct anynet_comm *comm, uint64_t now)
 {
 	struct comm_watch *watch = &comm->session->watch;
 	uint64_t progress = message_ops(comm)->progress(comm);
+	bool out;
 
 	if (now < watch->glance_ms || !has_alternative(comm) || !recovery_wanted())
 		return;
-	if (!is_waiting(comm))
-		watch->out = false;
-	else if (progress == watch->glanced)
-		watch->out = glance_at_streams(comm, now);
-	if (progress != watch->glanced || !is_waiting(comm) || watch->out)
+	out = is_waiting(comm) && progress == watch->glanced && glance_at_streams(comm, now);
+	atomic_store(&watch->out, out);
+	if (progress != watch->glanced || !is_waiting(comm) || out)
 		watch->pause_ms = GLANCE_MS;
 	else
 		watch->pause_ms = anynet_min(watch->pause_ms * 2, WATCH_MS);
@@ -261,7 +261,7 @@ void watch_glance(struct anynet_comm *comm, uint64_t now)
 	watch->glance_ms = now + watch->pause_ms;
 }
 
-/* Not at those that work, if nothing waits and no carrier has changed. */
+/* `all`: also at streams that work. Needed while something waits, or when a carrier has changed. */
 static void look_at_streams(struct anynet_comm *comm, bool all, uint64_t now)
 {
 	for (unsigned i = 0; i < comm->stream_count && !comm_error(comm); i++) {

@@ -195,8 +195,8 @@ static int choose_gid(struct ib_qp *qp, const struct anynet_wire_qp *peer,
 	return ib_nic_choose_gid(qp->nic, peer ? &theirs : NULL, to, &qp->port.gid, why, why_bytes);
 }
 
-/* Creates an end on this device, in INIT with all receives posted. The other end is `peer` or, if NULL, of the host that
- * is dialled at `to`. */
+/* Creates an end on this device, in INIT with all receives posted. Acceptor: `peer` is the other
+ * end. Connector: `peer` is NULL, and `to` is the address that it dials. */
 static struct ib_qp *create(const struct anynet_device *dev, const struct anynet_wire_qp *peer,
 			    const struct sockaddr_storage *to, char *why, size_t why_bytes)
 {

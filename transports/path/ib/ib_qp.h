@@ -206,7 +206,7 @@ int ib_qp_say(struct ib_qp *qp, const void *data, uint32_t bytes, bool last);
 int ib_qp_write(struct ib_qp *qp, const void *data, uint32_t bytes, uint64_t addr);
 
 /* Takes completions. Received frames are queued as inbound. *arrived, unless NULL, is set to the number before which
- * all frames of the stream have arrived; it is unchanged if there is no news. 0 or qp->err. */
+ * all frames of the stream have arrived; it is unchanged if there is no news. 0 or qp->fault.err. */
 int ib_qp_poll(struct ib_qp *qp, uint64_t *arrived);
 
 /* The oldest inbound frame; NULL = none. */
@@ -216,13 +216,13 @@ static inline struct ib_inbound *ib_qp_inbound(struct ib_qp *qp)
 }
 
 /* The oldest inbound frame is consumed: posts its slot again, unless the queue pair is broken, which the fence may have
- * destroyed. 0 or qp->err. */
+ * destroyed. 0 or qp->fault.err. */
 int ib_qp_consumed(struct ib_qp *qp);
 /* Receiving end: writes the count of consumed frames to the peer, once half of the slots have been consumed since the
- * last time and the send queue has room. 0 or qp->err. */
+ * last time and the send queue has room. 0 or qp->fault.err. */
 int ib_qp_tell(struct ib_qp *qp);
 
-/* Posts a PING frame, signalled. 0 or qp->err. */
+/* Posts a PING frame, signalled. 0 or qp->fault.err. */
 int ib_qp_ping(struct ib_qp *qp);
 
 /* Posts a receive for each slot. 0 or -errno. */

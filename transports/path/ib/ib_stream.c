@@ -30,7 +30,7 @@ static void leave_qp(struct ib_stream *stream)
 {
 	struct anynet_stream *base = &stream->tcp.base;
 	uint64_t arrived = 0;
-	int err = ib_qp_poll(stream->qp, &arrived); /* the cause, before the fence sets qp->err */
+	int err = ib_qp_poll(stream->qp, &arrived); /* the cause, before the fence sets qp->fault.err */
 
 	ib_qp_end(stream->qp, &arrived);
 	ib_confirm(stream, arrived);

@@ -38,7 +38,7 @@ void ib_leave_nic(struct ib_stream *stream, const char *why)
 		comm_use_tcp(comm, why);
 		return;
 	}
-	comm->fault.unfit |= 1ull << nic->index;
+	comm->unfit_nics |= 1ull << nic->index;
 	anynet_info("%s peer %s pid %u dev %s: no queue pair on dev %s: %s; the data uses another "
 		    "device, or TCP",
 		    comm_direction(comm), comm->peer.host, comm->peer.pid, comm->dev->name,
@@ -52,8 +52,9 @@ void ib_confirm(struct ib_stream *stream, uint64_t end)
 	for (; base->log.arrived < end && base->log.arrived < base->log.next; base->log.arrived++) {
 		const struct frame_id *id = &stream_log_at(base, base->log.arrived)->id;
 
-		stream->use.bytes_out -= bytes_of(id);
-		if (id->length >= IB_FLOW_LARGE)
+		if (stream->qp) /* else they are confirmed by the position of a resume */
+			stream->use.bytes_out -= bytes_of(id);
+		if (stream->qp && id->length >= IB_FLOW_LARGE)
 			ib_flow_arrived(&stream->use.flow, base->log.arrived, id->length);
 		send_arrived((struct send_comm *)base->comm, id);
 	}
