@@ -191,6 +191,17 @@ void pair_fails(struct anynet_request *req, int err)
 	assert_int_equal(ret, err);
 }
 
+void warned_once(const char *text)
+{
+	char line[CAPTURE_LINE_BYTES];
+
+	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 1);
+	if (!capture_find(CAPTURE_WARN, text, line)) {
+		assert_true(capture_find(CAPTURE_WARN, NULL, line));
+		fail_msg("'%s' does not say '%s'", line, text);
+	}
+}
+
 struct anynet_wire_frame frame_data(uint32_t seq, uint32_t tag, uint8_t flags, size_t bytes)
 {
 	return (struct anynet_wire_frame){

@@ -50,6 +50,9 @@ void pair_idle(struct anynet_request *req);
 /* It is not done, and soon fails with this -errno. */
 void pair_fails(struct anynet_request *req, int err);
 
+/* There was one WARN, and it contains `text`. */
+void warned_once(const char *text);
+
 /* --- frames, for a test that plays one side --- */
 
 /* A whole message in one DATA frame, in slot seq % ANYNET_WIRE_SLOTS. */
