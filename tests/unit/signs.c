@@ -15,6 +15,7 @@ struct signs signs;
 
 const struct stream_signs signs_healthy = { .rtt_us = 100 };
 const struct stream_signs signs_waits = { .waiting = true, .rtt_us = 100 };
+const struct stream_signs signs_tried_once = { .waiting = true, .tries = 1, .quiet_ms = UINT_MAX };
 const struct stream_signs signs_dead = { .waiting = true, .tries = 2, .quiet_ms = UINT_MAX };
 
 static struct anynet_stream_ops ops; /* the real operations, except for signs of life and heartbeats */

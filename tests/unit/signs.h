@@ -21,9 +21,9 @@ struct signs {
 
 extern struct signs signs;
 
-/* State of a path: nothing waits for an answer, something waits without a problem, or it was retransmitted without an
- * answer. */
-extern const struct stream_signs signs_healthy, signs_waits, signs_dead;
+/* State of a path: nothing waits for an answer, something waits without a problem, or it was retransmitted, once or more
+ * often, without an answer. */
+extern const struct stream_signs signs_healthy, signs_waits, signs_tried_once, signs_dead;
 
 /* Setup and teardown for cmocka: recovery is on, the times are those above. */
 int signs_setup(void **state);
