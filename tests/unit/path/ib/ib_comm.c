@@ -62,3 +62,15 @@ void cts(unsigned stream, uint32_t seq, uint64_t bytes)
 
 	put_cts(stream, seq, &place);
 }
+
+void open_recv(unsigned streams)
+{
+	ib_open_recv(&pair, streams, streams);
+}
+
+void bring(unsigned stream, uint32_t seq, uint32_t bytes)
+{
+	const struct anynet_wire_frame frame = frame_data(seq, 0, 0, bytes);
+
+	ib_bring(ib_qp_of(pair.recv, stream), &frame, pair_out, bytes);
+}

@@ -27,4 +27,12 @@ struct anynet_wire_cts cts_of(uint32_t seq, uint64_t bytes);
 void put_cts(unsigned stream, uint32_t seq, const struct anynet_wire_cts *place);
 void cts(unsigned stream, uint32_t seq, uint64_t bytes);
 
+/* --- of a receive comm --- */
+
+/* All its streams have queue pairs. */
+void open_recv(unsigned streams);
+
+/* A small message arrives over that queue pair. */
+void bring(unsigned stream, uint32_t seq, uint32_t bytes);
+
 #endif
