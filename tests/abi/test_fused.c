@@ -3,8 +3,9 @@
  * makeVDevice in every version that has it: which devices are fused and which are not. Each test runs in its own
  * process, because fused devices are never removed.
  */
+#include "fusing.h"
+
 #include <limits.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -12,75 +13,8 @@
 
 #include <cmocka.h>
 
-#include <plugin/abi.h>
-
 #include "child.h"
-#include "fakes/stubs/fake_comm.h"
 #include "support/check.h"
-
-#define THREADS 8
-
-static void *begin_with(const char *ports, anynet_nccl_logger logger)
-{
-	void *ctx = NULL;
-
-	fake.ports = ports;
-	fake_log_clear();
-	check_ok(ncclNetPlugin_v12.init(&ctx, 1, NULL, logger, NULL));
-	return ctx;
-}
-
-static void *begin(const char *ports)
-{
-	return begin_with(ports, fake_logger);
-}
-
-static int device_count(void)
-{
-	int count = -1;
-
-	check_ok(ncclNetPlugin_v12.devices(&count));
-	return count;
-}
-
-static struct anynet_net_props_v12 props_of(int dev)
-{
-	struct anynet_net_props_v12 props;
-
-	check_ok(ncclNetPlugin_v12.get_properties(dev, &props));
-	return props;
-}
-
-/* By the table of this version. */
-static int make_by(int abi, int *dev, int count, const int *devs)
-{
-	struct anynet_net_vprops_v12 wide = { .count = count };
-	struct anynet_net_vprops_v9 narrow = { .count = count };
-
-	for (int i = 0; i < count && i < 8; i++)
-		wide.devs[i] = devs[i];
-	for (int i = 0; i < count && i < 4; i++)
-		narrow.devs[i] = devs[i];
-	*dev = 4711;
-	switch (abi) {
-	case 9:
-		return ncclNetPlugin_v9.make_vdevice(dev, &narrow);
-	case 10:
-		return ncclNetPlugin_v10.make_vdevice(dev, &narrow);
-	case 11:
-		return ncclNetPlugin_v11.make_vdevice(dev, &narrow);
-	default:
-		return ncclNetPlugin_v12.make_vdevice(dev, &wide);
-	}
-}
-
-static int make(int count, const int *devs)
-{
-	int dev;
-
-	check_ok(make_by(12, &dev, count, devs));
-	return dev;
-}
 
 /* --- properties --- */
 
@@ -421,163 +355,6 @@ static void test_names_have_to_fit(void **state)
 	assert_int_equal(in_process(long_names), 0);
 }
 
-/* --- restarts --- */
-
-/* NCCL 2.28 unloads the plugin with its last communicator, and starts again later. */
-static void begin_anew(void)
-{
-	void *ctx[2] = { begin("iiii"), NULL };
-	const char *name;
-
-	check_int(make(2, (const int[]){ 0, 1 }), 4);
-	check_int(make(2, (const int[]){ 2, 3 }), 5);
-	name = props_of(4).name;
-	ncclNetPlugin_v12.init(&ctx[1], 2, NULL, fake_logger, NULL);
-	check_int(device_count(), 6); /* another communicator changes nothing */
-	ncclNetPlugin_v12.finalize(ctx[0]);
-	check_int(device_count(), 6);
-	ncclNetPlugin_v12.finalize(ctx[1]);
-	begin("iiii");
-	check_int(device_count(), 4);
-	check(props_of(5).vprops.devs[1] == 3); /* for a caller that kept the index */
-	check_int(make(2, (const int[]){ 0, 1 }), 4);
-	check_int(device_count(), 5);
-	check(props_of(4).name == name);
-	check_int(make(2, (const int[]){ 0, 2 }), 5); /* this time other devices */
-	check(!strcmp(props_of(5).name, "mlx5_0+mlx5_2"));
-}
-
-/* The older interface has no finalize, but one init per load. */
-static void begin_anew_by_v10(void)
-{
-	begin("ii");
-	check_int(make(2, (const int[]){ 0, 1 }), 2);
-	check_ok(ncclNetPlugin_v10.init(fake_logger, NULL));
-	check_int(device_count(), 2);
-	check_int(make(2, (const int[]){ 0, 1 }), 2);
-	check_int(device_count(), 3);
-	check_ok(ncclNetPlugin_v9.init(fake_logger));
-	check_int(device_count(), 2);
-	check_int(props_of(2).vprops.count, 2);
-}
-
-static void test_nccl_may_begin_anew(void **state)
-{
-	(void)state;
-	assert_int_equal(in_process(begin_anew), 0);
-	assert_int_equal(in_process(begin_anew_by_v10), 0);
-}
-
-static void other_logger(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
-{
-	(void)level, (void)flags, (void)file, (void)line, (void)fmt;
-}
-
-/* The first NCCL is alive when the second one starts, and asks for a group of its own before one that both have. */
-static void begin_beside(int abi)
-{
-	void *other = NULL;
-	int dev;
-
-	begin("iiii");
-	check_int(make(2, (const int[]){ 0, 1 }), 4);
-	check_int(make(2, (const int[]){ 2, 3 }), 5);
-	if (abi == 10)
-		check_ok(ncclNetPlugin_v10.init(other_logger, NULL));
-	else
-		check_ok(ncclNetPlugin_v12.init(&other, 2, NULL, other_logger, NULL));
-	check_int(device_count(), 4);
-	check_ok(make_by(abi, &dev, 2, (const int[]){ 0, 2 }));
-	check_int(dev, 6);
-	check_int(device_count(), 7);
-	check(!strcmp(props_of(4).name, "mlx5_0+mlx5_1"));
-	check(!strcmp(props_of(5).name, "mlx5_2+mlx5_3"));
-	check(!strcmp(props_of(6).name, "mlx5_0+mlx5_2"));
-	check_ok(ncclNetPlugin_v10.init(other_logger, NULL));
-	check_ok(make_by(10, &dev, 2, (const int[]){ 0, 1 }));
-	check_int(dev, 4);
-	check_int(device_count(), 5);
-}
-
-static void begin_beside_by_v10(void)
-{
-	begin_beside(10);
-}
-
-static void begin_beside_by_v12(void)
-{
-	begin_beside(12);
-}
-
-static void test_two_nccls_keep_their_devices(void **state)
-{
-	(void)state;
-	assert_int_equal(in_process(begin_beside_by_v10), 0);
-	assert_int_equal(in_process(begin_beside_by_v12), 0);
-}
-
-/* However often, always with other groups: the process does not grow without limit. */
-static void make_ever_more(void)
-{
-	const int pairs[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17 };
-	int made = 0, dev, ret = 0;
-
-	begin("iiiiiiiiiiiiiiiiii");
-	for (int a = 0; a < 18; a++) {
-		for (int b = 0; b < 18; b++) {
-			if (a == b)
-				continue;
-			check_ok(ncclNetPlugin_v10.init(fake_logger, NULL));
-			ret = make_by(12, &dev, 2, (const int[]){ pairs[a], pairs[b] });
-			made += !ret;
-			check(!ret || strstr(fake_log.text, "cannot fuse more devices"));
-		}
-	}
-	check_int(made, 256);
-	check_int(make(2, (const int[]){ 0, 1 }), 18); /* existing ones still work */
-}
-
-static void test_the_number_of_fused_devices_is_limited(void **state)
-{
-	(void)state;
-	assert_int_equal(in_process(make_ever_more), 0);
-}
-
-/* --- threads --- */
-
-static void *make_thread(void *arg)
-{
-	const int *number = arg;
-	int dev = make(2, (const int[]){ 2 * *number, 2 * *number + 1 });
-
-	check_int(props_of(dev).vprops.devs[0], 2 * *number);
-	for (int i = 0; i < 1000; i++)
-		for (int d = 0; d < device_count(); d++)
-			check(props_of(d).name[0] == 'm');
-	return NULL;
-}
-
-static void make_in_many_threads(void)
-{
-	pthread_t threads[THREADS];
-	int numbers[THREADS];
-
-	begin_with("rrrrrrrrrrrrrrrr", NULL); /* the logger is not thread-safe */
-	for (int i = 0; i < THREADS; i++) {
-		numbers[i] = i;
-		check(!pthread_create(&threads[i], NULL, make_thread, &numbers[i]));
-	}
-	for (int i = 0; i < THREADS; i++)
-		check(!pthread_join(threads[i], NULL));
-	check_int(device_count(), 16 + THREADS);
-}
-
-static void test_threads_may_make_some_at_the_same_time(void **state)
-{
-	(void)state;
-	assert_int_equal(in_process(make_in_many_threads), 0);
-}
-
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -594,10 +371,6 @@ int main(void)
 		cmocka_unit_test(test_tcp_devices_are_fused_if_they_stripe_together),
 		cmocka_unit_test(test_the_list_has_an_end),
 		cmocka_unit_test(test_names_have_to_fit),
-		cmocka_unit_test(test_nccl_may_begin_anew),
-		cmocka_unit_test(test_two_nccls_keep_their_devices),
-		cmocka_unit_test(test_the_number_of_fused_devices_is_limited),
-		cmocka_unit_test(test_threads_may_make_some_at_the_same_time),
 	};
 
 	return cmocka_run_group_tests_name("fused", tests, NULL, NULL);
