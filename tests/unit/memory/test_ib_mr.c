@@ -1,115 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache of registrations, in one thread: registering, sharing, deregistering, and logging. */
+/* The cache of registrations, in one thread: what is registered, and what is shared. */
+#include "mr_cache.h"
+
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-#include <nccl_net/device.h>
-#include <nccl_net/log.h>
 #include <nccl_net/util.h>
-
-#include "fakes/stubs/fake_mr.h"
-#include "transports/memory/ib_mr.h"
-
-#define BASE ((uintptr_t)0x7f0000000000)
-
-static size_t page;
-static struct ib_mr_cache *cache;
-static char why[ANYNET_REASON_BYTES];
-static bool no_memory;
-static const struct memory_id host;
-
-/* Replaces the C library's, to make the cache fail. */
-void *reallocarray(void *old, size_t count, size_t bytes)
-{
-	return no_memory ? NULL : realloc(old, count * bytes);
-}
-
-static void start(bool relaxed_ordering)
-{
-	ib_mr_cache_destroy(cache);
-	fake_reset();
-	cache = ib_mr_cache_create(&fake.verbs, &fake.pd, relaxed_ordering);
-	assert_non_null(cache);
-}
-
-static int setup(void **state)
-{
-	(void)state;
-	page = (size_t)sysconf(_SC_PAGESIZE);
-	no_memory = false;
-	start(false);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	bool left = fake_live();
-
-	(void)state;
-	ib_mr_cache_destroy(cache);
-	cache = NULL;
-	return left || fake_live() ? -1 : 0;
-}
-
-static int try_get(uintptr_t addr, size_t bytes, unsigned flags, struct ib_mr **mr)
-{
-	const struct memory_range range = { (void *)addr, bytes, host };
-
-	return ib_mr_get(cache, &range, flags, mr, why, sizeof(why));
-}
-
-static struct ib_mr *get_at(uintptr_t addr, size_t bytes, unsigned flags)
-{
-	struct ib_mr *mr = NULL;
-
-	*why = 0;
-	if (try_get(addr, bytes, flags, &mr))
-		fail_msg("%s", why);
-	assert_non_null(mr);
-	assert_string_equal(why, "");
-	return mr;
-}
-
-/* `count` pages from page `first` on. */
-static struct ib_mr *get_pages(size_t first, size_t count)
-{
-	return get_at(BASE + first * page, count * page, 0);
-}
-
-static void put(struct ib_mr *mr)
-{
-	ib_mr_put(cache, mr);
-}
-
-static void expect_refused(uintptr_t addr, size_t bytes, int ret, const char *part)
-{
-	struct ib_mr *mr = (void *)1;
-
-	if (try_get(addr, bytes, 0, &mr) != ret || !strstr(why, part))
-		fail_msg("%s lacks '%s'", why, part);
-	assert_null(mr);
-}
-
-static void expect_last(uintptr_t addr, size_t bytes, int kind, unsigned access)
-{
-	assert_int_equal(fake.last.addr, addr);
-	assert_int_equal(fake.last.bytes, bytes);
-	assert_int_equal(fake.last.kind, kind);
-	assert_int_equal(fake.last.access, access);
-}
 
 static void test_whole_pages_are_registered(void **state)
 {
@@ -384,137 +285,9 @@ static void test_a_range_may_end_with_the_address_space(void **state)
 	put(start_page);
 }
 
-static void test_a_failure_leaves_nothing_behind(void **state)
-{
-	static const int errors[] = { ENOMEM, EFAULT, EINVAL, EIO, EPERM };
-	struct ib_mr *mr;
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(errors); i++) {
-		fake.error = errors[i];
-		expect_refused(BASE + 8, 1, -errors[i], strerror(errors[i]));
-		assert_non_null(strstr(why, "bytes of memory at 0x7f0000000000"));
-		assert_int_equal(fake.calls, i + 1);
-	}
-	fake.error = 0;
-	fake.no_errno = true;
-	expect_refused(BASE, page, -EIO, "");
-	fake.no_errno = false;
-	mr = get_pages(0, 1);
-	assert_int_equal(fake.regs, 1);
-	put(mr);
-	assert_int_equal(fake_live(), 0);
-}
-
-static void test_no_memory_names_the_limit(void **state)
-{
-	static const int errors[] = { ENOMEM, EAGAIN };
-	struct rlimit limit;
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(errors); i++) {
-		fake.error = errors[i];
-		assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &limit), 0);
-		limit.rlim_cur = 40 << 10;
-		assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
-		expect_refused(BASE, page, -ENOMEM, "RLIMIT_MEMLOCK is 40 KiB");
-		limit.rlim_cur = RLIM_INFINITY;
-		if (limit.rlim_max == RLIM_INFINITY && !setrlimit(RLIMIT_MEMLOCK, &limit))
-			expect_refused(BASE, page, -ENOMEM, "RLIMIT_MEMLOCK is unlimited");
-	}
-	fake.error = EFAULT;
-	expect_refused(BASE, page, -EFAULT, "GPU memory without a peer-memory module");
-	assert_null(strstr(why, "MEMLOCK"));
-}
-
-static void test_why_may_be_short(void **state)
-{
-	const struct memory_range range = { (void *)BASE, 1, host };
-	struct ib_mr *mr;
-	char text[8] = "1234567";
-
-	(void)state;
-	fake.error = ENOMEM;
-	assert_int_equal(ib_mr_get(cache, &range, 0, &mr, text, 4), -ENOMEM);
-	assert_memory_equal(text,
-			    "can\0"
-			    "567",
-			    8);
-	assert_int_equal(ib_mr_get(cache, &range, 0, &mr, NULL, 0), -ENOMEM);
-}
-
-static void test_a_table_that_cannot_grow_gives_back(void **state)
-{
-	struct ib_mr *held[100];
-	size_t count = 0;
-
-	(void)state;
-	no_memory = true;
-	expect_refused(BASE, page, -ENOMEM, "out of memory for a registration");
-	assert_int_equal(fake.regs, 1);
-	assert_int_equal(fake_live(), 0);
-	no_memory = false;
-	held[count++] = get_pages(0, 1);
-	no_memory = true;
-	while (count < ARRAY_SIZE(held) && !try_get(BASE + count * page, 1, 0, &held[count]))
-		count++;
-	assert_in_range(count, 1, ARRAY_SIZE(held) - 1);
-	assert_null(held[count]);
-	assert_int_equal(fake_live(), count);
-	while (count)
-		put(held[--count]);
-}
-
-static void test_what_is_left_is_given_back_at_the_end(void **state)
-{
-	(void)state;
-	ib_mr_cache_destroy(NULL);
-	get_pages(0, 1);
-	get_pages(0, 1);
-	get_pages(1, 4);
-	get_at(BASE, 0, IB_MR_LOCAL);
-	assert_int_equal(fake_live(), 3);
-	ib_mr_cache_destroy(cache);
-	cache = NULL;
-	assert_int_equal(fake_live(), 0);
-}
-
-static unsigned lines;
-static char line_text[256];
-
-__attribute__((format(printf, 5, 6))) static void count_line(int level, unsigned long flags,
-							     const char *file, int line,
-							     const char *fmt, ...)
-{
-	va_list args;
-
-	(void)flags;
-	(void)file;
-	(void)line;
-	lines += level == ANYNET_LOG_WARN;
-	va_start(args, fmt);
-	vsnprintf(line_text, sizeof(line_text), fmt, args);
-	va_end(args);
-}
-
-static void test_what_stays_registered_is_told_once(void **state)
-{
-	(void)state;
-	lines = 0;
-	anynet_log_set_sink(count_line);
-	fake.dereg_error = EIO;
-	put(get_pages(0, 1));
-	put(get_pages(1, 1));
-	anynet_log_set_sink(NULL);
-	assert_int_equal(lines, 1);
-	assert_non_null(strstr(line_text, "dev fake_0: "));
-	assert_non_null(strstr(line_text, "at 0x7f0000000000, which stay registered: Input/output error"));
-}
-
-#define T(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 int main(void)
 {
+#define T(test) cmocka_unit_test_setup_teardown(test, mr_cache_setup, mr_cache_teardown)
 	const struct CMUnitTest tests[] = {
 		T(test_whole_pages_are_registered),
 		T(test_what_covers_a_range_is_shared),
@@ -529,12 +302,6 @@ int main(void)
 		T(test_refused_relaxed_ordering_is_left_out_once),
 		T(test_an_empty_range_may_be_anywhere),
 		T(test_a_range_may_end_with_the_address_space),
-		T(test_a_failure_leaves_nothing_behind),
-		T(test_no_memory_names_the_limit),
-		T(test_why_may_be_short),
-		T(test_a_table_that_cannot_grow_gives_back),
-		T(test_what_is_left_is_given_back_at_the_end),
-		T(test_what_stays_registered_is_told_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
