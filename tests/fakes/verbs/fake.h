@@ -8,6 +8,7 @@
  *   device.c    list, open, query         event.c   async events
  *   memory.c    PDs, MRs, copies          cq.c      completion queues and channels
  *   qp.c        create, modify, destroy   post.c    work requests
+ *   request.c   a work request as it leaves
  *   requester.c sends what is posted      responder.c  takes what arrives
  *   wire.c      between processes         tell.c    orders for another process
  *   engine.c    lock, thread, timers      control.c fake_verbs.h
@@ -354,6 +355,16 @@ bool port_has(const struct fake_port *port, const struct address *address);
 /* post.c */
 int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* request.c */
+/* Its memory: the number of spans, -1 = some is not registered. */
+int wqe_spans(const struct fake_qp *qp, const struct fake_wqe *wqe, struct span *spans);
+/* Errors of its own: scripted, its memory, or its limits. */
+enum ibv_wc_status wqe_local_status(const struct fake_qp *qp, const struct fake_wqe *wqe);
+struct request request_of(const struct fake_qp *qp, const struct fake_wqe *wqe);
+bool request_can_leave(const struct fake_qp *qp, const struct address *to);
+/* To its queue pair; if that is in another process, the answer comes later. */
+void request_carry(const struct request *request, const struct span *payload, struct reply *reply);
 
 /* requester.c */
 void requester_run(struct fake_qp *qp);

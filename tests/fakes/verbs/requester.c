@@ -97,34 +97,6 @@ static void settle(struct fake_qp *qp)
 		wait_for(qp, WAIT_RETRY, (TIMEOUT_BASE_NS << qp->attr.timeout) / fake.hurry);
 }
 
-static unsigned access_needed(const struct fake_wqe *wqe)
-{
-	return wqe->opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_LOCAL_WRITE : 0;
-}
-
-static int wqe_spans(const struct fake_qp *qp, const struct fake_wqe *wqe, struct span *spans)
-{
-	if (wqe->flags & IBV_SEND_INLINE) {
-		spans[0] = (struct span){ .at = wqe->inlined, .bytes = (size_t)wqe->length };
-		return 1;
-	}
-	if (!spans_resolve(wqe->sges, wqe->sge_count, qp->qp.pd, access_needed(wqe), spans))
-		return -1;
-	return wqe->sge_count;
-}
-
-/* Errors of its own: scripted, its memory, or its limits. */
-static enum ibv_wc_status local_status(const struct fake_qp *qp, const struct fake_wqe *wqe)
-{
-	struct span spans[SGE_MAX];
-
-	if (wqe->status)
-		return wqe->status;
-	if (wqe->opcode == IBV_WR_RDMA_READ && !qp->attr.max_rd_atomic)
-		return IBV_WC_LOC_QP_OP_ERR;
-	return wqe_spans(qp, wqe, spans) < 0 ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS;
-}
-
 #if defined(__SANITIZE_THREAD__)
 void __tsan_read_range(void *addr, unsigned long bytes);
 #endif
@@ -139,47 +111,6 @@ static void tell_read(const struct span *spans, int count)
 	(void)spans;
 	(void)count;
 #endif
-}
-
-static bool can_leave(const struct fake_qp *qp, const struct address *to)
-{
-	return qp->device->ports[qp->attr.port_num - 1].state == IBV_PORT_ACTIVE &&
-	       !qp->device->dead && !vanishes(qp->device, qp->attr.port_num, to);
-}
-
-static struct request request_of(const struct fake_qp *qp, const struct fake_wqe *wqe)
-{
-	return (struct request){
-		.opcode = wqe->opcode,
-		.from = qp_source(qp),
-		.to = qp_destination(qp),
-		.from_device = (uint32_t)(qp->device - fake.devices),
-		.from_qpn = qp->qp.qp_num,
-		.to_qpn = qp->attr.dest_qp_num,
-		.psn = wqe->psn,
-		.psn_count = wqe->psn_count,
-		.mtu = (uint32_t)qp->attr.path_mtu,
-		.imm = wqe->imm,
-		.rkey = wqe->rkey,
-		.attempt = qp->attempt,
-		.remote_addr = wqe->remote_addr,
-		.length = wqe->length,
-		.solicited = (wqe->flags & IBV_SEND_SOLICITED) != 0,
-		.cut = wqe->cut,
-		.garbled = wqe->garbled,
-		.mute = qp->muted || wqe->mute,
-	};
-}
-
-/* To its queue pair; if that is in another process, the answer comes later. */
-static void carry(const struct request *request, const struct span *payload, struct reply *reply)
-{
-	uint32_t slot = request->to_qpn >> SLOT_SHIFT;
-
-	if (slot == fake.slot)
-		responder_serve(request, payload, reply);
-	else if (wire_send(slot, request, payload))
-		reply->outcome = OUT_PENDING;
 }
 
 static void deliver(struct fake_qp *qp, struct fake_wqe *wqe)
@@ -199,8 +130,8 @@ static void deliver(struct fake_qp *qp, struct fake_wqe *wqe)
 	}
 	if (wqe->lost || wqe->drops) {
 		wqe->drops -= wqe->drops > 0;
-	} else if (can_leave(qp, &request.to)) {
-		carry(&request, payload, &reply);
+	} else if (request_can_leave(qp, &request.to)) {
+		request_carry(&request, payload, &reply);
 	}
 	requester_reply(qp, &reply);
 }
@@ -296,9 +227,9 @@ static void transmit_end(const struct fake_qp *qp, const struct fake_wqe *wqe)
 	struct reply unused;
 
 	request.torn = true;
-	if (wqe_spans(qp, wqe, payload) < 0 || !can_leave(qp, &request.to))
+	if (wqe_spans(qp, wqe, payload) < 0 || !request_can_leave(qp, &request.to))
 		return;
-	carry(&request, payload, &unused);
+	request_carry(&request, payload, &unused);
 }
 
 static bool is_write(const struct fake_wqe *wqe)
@@ -326,10 +257,10 @@ static void let_overtake(struct fake_qp *qp, struct fake_wqe *wqe)
 	request = request_of(qp, next);
 	request.ahead = true;
 	if (!is_write(wqe) || !is_write(next) || next->begun || wqe_spans(qp, next, payload) < 0 ||
-	    !can_leave(qp, &request.to))
+	    !request_can_leave(qp, &request.to))
 		return;
 	next->begun = true;
-	carry(&request, payload, &unused);
+	request_carry(&request, payload, &unused);
 }
 
 /* Before the first transmission: applies the faults. False = not now. */
@@ -368,7 +299,7 @@ void requester_run(struct fake_qp *qp)
 		}
 		if (!begin(qp, wqe))
 			return;
-		status = local_status(qp, wqe);
+		status = wqe_local_status(qp, wqe);
 		if (status) {
 			if (qp->sq_head == qp->sq_next)
 				fail(qp, status);
