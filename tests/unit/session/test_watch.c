@@ -277,20 +277,25 @@ static void test_a_silence_begins_before_the_first_look(void **state)
 	assert_true(signs_suspect(0));
 }
 
-/* The background thread calls again soon. */
-static void test_what_is_not_acknowledged_keeps_the_attention(void **state)
+/* The background thread asks again soon, until something moves. */
+static void test_what_is_not_acknowledged_is_looked_at_soon(void **state)
 {
 	struct anynet_comm *comm;
 
 	(void)state;
-	open_with_alternative(false);
+	open_with_alternative(true);
 	comm = signs_comm();
 	comm_attend(comm);
-	assert_false(atomic_load(&comm->attention));
+	assert_false(atomic_load(&comm->session->watch.out));
 	signs.streams[0] = signs_waits;
 	comm->session->watch.looked_ms = 0;
 	comm_attend(comm);
-	assert_true(atomic_load(&comm->attention));
+	assert_true(atomic_load(&comm->session->watch.out));
+	assert_false(atomic_load(&comm->attention));
+	to_send(comm)->moved++;
+	comm->session->watch.glance_ms = 0;
+	comm_attend(comm);
+	assert_false(atomic_load(&comm->session->watch.out));
 }
 
 /* A waiting caller notices before the next look; not if there is no other path. */
@@ -341,7 +346,7 @@ int main(void)
 		TEST(test_an_alarm_counts_as_false_unless_something_was_lost),
 		TEST(test_a_connection_knows_whether_the_one_before_lost_something),
 		TEST(test_a_silence_begins_before_the_first_look),
-		TEST(test_what_is_not_acknowledged_keeps_the_attention),
+		TEST(test_what_is_not_acknowledged_is_looked_at_soon),
 		TEST(test_a_waiting_caller_checks_silent_paths),
 	};
 
