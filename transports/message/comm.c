@@ -34,10 +34,10 @@ int comm_note_gpu_fault(struct anynet_comm *comm, const struct anynet_stream *st
 
 bool comm_use_tcp(struct anynet_comm *comm, const char *why)
 {
-	if (atomic_exchange(&comm->tcp_only, true))
+	if (atomic_exchange(&comm->tcp.only, true))
 		return false;
 	comm->noted = true;
-	snprintf(comm->fault.tcp_only_why, sizeof(comm->fault.tcp_only_why), "%s", why);
+	snprintf(comm->tcp.why, sizeof(comm->tcp.why), "%s", why);
 	return true;
 }
 

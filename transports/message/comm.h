@@ -26,7 +26,13 @@ struct comm_fault {
 	int err;                            /* -errno; 0 = none */
 	const struct anynet_stream *stream; /* NULL = it concerns no single stream */
 	char text[320];
-	char tcp_only_why[200]; /* reason of comm_use_tcp; "" = none */
+};
+
+/* Comm of an IB device: where it makes no queue pairs, because the peer has none or memory cannot be registered. */
+struct comm_tcp {
+	_Atomic bool only; /* nowhere: TCP carries all its data */
+	char why[200];     /* reason of comm_use_tcp; "" = none */
+	uint64_t nics;     /* not on these NICs: bit i = the one with index i */
 };
 
 /* First member of send_comm and recv_comm. The comm's lock protects everything that is not atomic. */
@@ -37,15 +43,13 @@ struct anynet_comm {
 	_Atomic bool peer_closed;
 	bool checksum;    /* frames carry checksums, because one side wants them */
 	bool spread;      /* send comm of an IB device: its streams use several pairs of ports */
-	/* IB device: no queue pairs, because the peer has none or memory cannot be registered */
-	_Atomic bool tcp_only;
-	uint64_t unfit_nics; /* NICs on which the comm makes no queue pairs: bit i = the one with index i */
+	struct comm_tcp tcp;
 	_Atomic int error; /* 0, or the -errno that ended the comm */
 	/* The lock. A flag, because data calls only try it, which takes one locked instruction. A mutex took 9 % of the
 	 * time of small messages. */
 	_Atomic bool busy;
 	_Atomic bool attention; /* comm_attend is due at the next turn; any thread may set it */
-	bool noted;             /* comm_settle is due: a fault, a SUSPECT report or tcp_only has been noted */
+	bool noted;             /* comm_settle is due: a fault, a SUSPECT report or tcp.only has been noted */
 	uint8_t turns;          /* modulo 256 */
 	int epfd;               /* epoll set of the streams; -1 = none, with one stream */
 	uint16_t stream_count;
@@ -81,7 +85,7 @@ bool comm_use_tcp(struct anynet_comm *comm, const char *why) ANYNET_COLD;
 /* May the comm make queue pairs on this NIC? */
 static inline bool comm_may_use_nic(const struct anynet_comm *comm, const struct anynet_device *nic)
 {
-	return !(comm->unfit_nics >> nic->index & 1);
+	return !(comm->tcp.nics >> nic->index & 1);
 }
 
 /* Unparks all streams: the frames at their heads may have a place now. */

@@ -271,7 +271,7 @@ void send_age_rates(struct anynet_comm *base)
 
 static bool may_have_qps(const struct send_comm *comm)
 {
-	return comm_is_ib(&comm->base) && !comm->base.tcp_only;
+	return comm_is_ib(&comm->base) && !comm->base.tcp.only;
 }
 
 /* Is `stream` the better choice: has it the smaller backlog, or fewer bytes sent so far? */

@@ -13,15 +13,15 @@
 void comm_tell_tcp_only(struct anynet_comm *comm, int level)
 {
 	comm->session->tcp_only_told = true;
-	recorder_note(comm, NULL, ANYNET_EVENT_TCP_ONLY, 0, 0, comm->fault.tcp_only_why);
+	recorder_note(comm, NULL, ANYNET_EVENT_TCP_ONLY, 0, 0, comm->tcp.why);
 	if (level == ANYNET_LOG_WARN)
 		anynet_warn("%s peer %s pid %u dev %s: continuing over TCP, which is slower: %s",
 			    comm_direction(comm), comm->peer.host, comm->peer.pid, comm->dev->name,
-			    comm->fault.tcp_only_why);
+			    comm->tcp.why);
 	else if (level == ANYNET_LOG_INFO)
 		anynet_info("%s peer %s pid %u dev %s: continuing over TCP: %s",
 			    comm_direction(comm), comm->peer.host, comm->peer.pid, comm->dev->name,
-			    comm->fault.tcp_only_why);
+			    comm->tcp.why);
 }
 
 /* The peer has closed the stream, or its connection ended while the comm was idle and recovery is off. This is an error
@@ -101,7 +101,7 @@ static void take_suspect(struct anynet_comm *comm, struct anynet_stream *stream)
 int comm_settle(struct anynet_comm *comm)
 {
 	comm->noted = false;
-	if (*comm->fault.tcp_only_why && !comm->session->tcp_only_told)
+	if (*comm->tcp.why && !comm->session->tcp_only_told)
 		comm_tell_tcp_only(comm, ANYNET_LOG_WARN);
 	for (unsigned i = 0; i < comm->stream_count; i++)
 		if (comm->streams[i] && comm->streams[i]->path.health.suspected)

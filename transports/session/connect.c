@@ -241,7 +241,7 @@ static int make_comm(struct connect_op *op)
 	if (pair.from >= op->paths.own_count) /* the index is the peer's, so check it */
 		pair.from = 0;
 	op->comm->checksum |= welcome->features & ANYNET_FEATURE_CHECKSUM;
-	op->comm->tcp_only = !hello_may_use_qps(welcome);
+	op->comm->tcp.only = !hello_may_use_qps(welcome);
 	hello_peer(welcome, &op->comm->peer);
 	snprintf(op->comm->peer.addr, sizeof(op->comm->peer.addr), "%s", op->last_addr);
 	ret = comm_add_stream(op->comm, op->first.fd, 0, op->tries - 1, pair, op->first.qp);
@@ -268,7 +268,7 @@ static int dial_extra(struct connect_op *op, int stream)
 		if (!dial_pair(dial, &op->paths, op->welcome.plan[stream]))
 			return -EINVAL;
 		ret = dial_start(dial, &op->paths,
-				 op->comm->tcp_only ? NULL
+				 op->comm->tcp.only ? NULL
 						    : op->paths.own[op->welcome.plan[stream].from],
 				 ANYNET_KIND_STREAM, (unsigned)stream, 0);
 	}

@@ -201,7 +201,7 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
 	}
 	comm->checksum |= hello->features & ANYNET_FEATURE_CHECKSUM;
-	comm->tcp_only = !hello_may_use_qps(hello);
+	comm->tcp.only = !hello_may_use_qps(hello);
 	hello_peer(hello, &comm->peer);
 	snprintf(comm->peer.addr, sizeof(comm->peer.addr), "%s",
 		 strrchr(comm->streams[0]->path.text, ' ') + 1);
@@ -234,7 +234,7 @@ static int admit_stream(struct endpoint *endpoint, const struct anynet_wire_hell
 	if (!endpoint->listener || hello->stream >= comm->stream_count ||
 	    comm->streams[hello->stream] || hello->epoch)
 		return refuse(answer, ANYNET_STATUS_STALE, -ESTALE, "no such path is expected");
-	if (hello->qp.kind && !comm->tcp_only)
+	if (hello->qp.kind && !comm->tcp.only)
 		qp = ib_qp_accept(comm_device_at(comm, fd), hello, answer);
 	if (comm_add_stream(comm, fd, hello->stream, hello->epoch, comm_pair_at(comm, fd), qp)) {
 		ib_qp_retire(qp);

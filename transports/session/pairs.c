@@ -60,7 +60,7 @@ static void add_all(struct list *list, bool lost, struct anynet_wire_pair avoid)
 
 bool pairs_want_qp(const struct anynet_comm *comm, const struct anynet_stream *stream)
 {
-	return comm_is_ib(comm) && !comm->tcp_only && ib_stream_had_qp(stream);
+	return comm_is_ib(comm) && !comm->tcp.only && ib_stream_had_qp(stream);
 }
 
 bool pairs_away(const struct anynet_comm *comm, const struct anynet_stream *stream)

@@ -104,7 +104,7 @@ static void came_back(struct anynet_comm *comm, struct anynet_stream *stream, st
 			    "packets of %d bytes; check the path MTU",
 			    comm->peer.host, comm->peer.pid, comm->dev->name, stream->index,
 			    comm->stream_count, stream->path.text, PROGRESS_NARROW_BYTES);
-	if (!comm->tcp_only) { /* else dial_close frees it */
+	if (!comm->tcp.only) { /* else dial_close frees it */
 		stream->qp.next = redial->dial.qp;
 		redial->dial.qp = NULL;
 	}

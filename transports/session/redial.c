@@ -194,7 +194,7 @@ static int start_dial(struct anynet_comm *comm, struct anynet_stream *stream, st
 
 	if (now < redial->next_ms)
 		return -EAGAIN;
-	if (comm->tcp_only)
+	if (comm->tcp.only)
 		dial_close(&redial->dial); /* frees a queue pair that was proven in the meantime */
 	kind = kind_of(comm, stream, redial);
 	if (!choose_pair(comm, stream, redial)) {

@@ -50,7 +50,7 @@ static int register_on_nic(struct anynet_comm *comm, struct anynet_mr *mr, bool 
 
 	if (mr->way == MR_COPIED)
 		note_copied(comm);
-	if (!comm_is_ib(comm) || comm->tcp_only)
+	if (!comm_is_ib(comm) || comm->tcp.only)
 		return 0;
 	ret = ib_memory_register(mr, comm->dev, !comm->is_send && !anynet_net.cfg->flush_disable,
 				 why, sizeof(why));

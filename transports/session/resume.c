@@ -135,7 +135,7 @@ static void offer_qp(struct anynet_comm *comm, struct stream_mail *mail)
 		ib_qp_retire(stream->qp.next);
 		stream->qp.next = NULL;
 		stream->qp.epoch = mail->hello.epoch;
-		if (comm->tcp_only || (dev && !comm_may_use_nic(comm, dev)))
+		if (comm->tcp.only || (dev && !comm_may_use_nic(comm, dev)))
 			snprintf(answer.reason, sizeof(answer.reason),
 				 "memory cannot be registered on %s", anynet_net.host);
 		else

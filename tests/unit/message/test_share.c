@@ -226,7 +226,7 @@ static void test_the_freest_of_those_with_the_cts_takes_it(void **state)
 	(void)state;
 	local_dev.transport = ANYNET_TRANSPORT_IB;
 	open_streams(3);
-	share.pair.send->tcp_only =
+	share.pair.send->tcp.only =
 		false; /* there are none here, but the streams need not know */
 	share.ops.cleared = scripted_cts;
 	memcpy(share.cleared, (bool[]){ true, true, false }, sizeof(bool[3]));

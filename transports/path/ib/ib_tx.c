@@ -38,7 +38,7 @@ void ib_leave_nic(struct ib_stream *stream, const char *why)
 		comm_use_tcp(comm, why);
 		return;
 	}
-	comm->unfit_nics |= 1ull << nic->index;
+	comm->tcp.nics |= 1ull << nic->index;
 	anynet_info("%s peer %s pid %u dev %s: no queue pair on dev %s: %s; the data uses another "
 		    "device, or TCP",
 		    comm_direction(comm), comm->peer.host, comm->peer.pid, comm->dev->name,

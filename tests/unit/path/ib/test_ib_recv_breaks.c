@@ -323,11 +323,11 @@ static void test_no_link_is_made_on_a_nic_that_cannot_register_the_memory(void *
 
 	(void)state;
 	ib_open_recv(&pair, 1, 0);
-	pair.recv->fault.unfit = 1ull << local_dev.index;
+	pair.recv->tcp.nics = 1ull << local_dev.index;
 	assert_int_equal(hear(ANYNET_KIND_QP, 1, 5, &answer, &fd), ANYNET_STATUS_OK);
 	assert_int_equal(answer.qp.kind, 0);
 	assert_non_null(strstr(answer.reason, "memory cannot be registered"));
-	pair.recv->fault.unfit = 1ull << (local_dev.index + 1);
+	pair.recv->tcp.nics = 1ull << (local_dev.index + 1);
 	assert_int_equal(hear(ANYNET_KIND_QP, 2, 5, &answer, &fd), ANYNET_STATUS_OK);
 	assert_int_equal(answer.qp.kind, 1);
 }

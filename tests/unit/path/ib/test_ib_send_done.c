@@ -39,7 +39,7 @@ static void test_a_nic_that_cannot_register_the_memory_is_left(void **state)
 	pair.send->dev = &other;
 	ib_leave_nic(ib_stream_of(pair.send, 0), "of a test");
 	pair.send->dev = &local_dev;
-	assert_false(pair.send->tcp_only);
+	assert_false(pair.send->tcp.only);
 	assert_true(comm_may_use_nic(pair.send, &other));
 	assert_int_equal(pairs_list(pair.send, pair.send->streams[0], PAIRS_HOME, pairs), 0);
 }
