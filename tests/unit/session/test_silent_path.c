@@ -9,6 +9,7 @@
 
 #include "support/capture.h"
 #include "transports/session/recovery.h"
+#include "transports/session/redial.h"
 #include "unit/environment.h"
 #include "unit/signs.h"
 

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "support/capture.h"
+#include "transports/message/send_internal.h"
 #include "transports/session/watch.h"
 #include "unit/carrier.h"
 #include "unit/signs.h"
