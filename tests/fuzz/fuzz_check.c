@@ -122,6 +122,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	if (bytes)
 		read_input(data, bytes);
-	memory_release(NULL);
+	memory_release(0);
 	return 0;
 }

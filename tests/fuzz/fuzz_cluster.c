@@ -102,6 +102,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		check_run(message);
 	}
 	json_decref(message);
-	memory_release(NULL);
+	memory_release(0);
 	return 0;
 }

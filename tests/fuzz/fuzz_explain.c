@@ -132,7 +132,7 @@ static void use_as_log(const char *text, size_t bytes, size_t block)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-	const void *mark;
+	uint64_t mark;
 
 	built_in();
 	mark = memory_mark();

@@ -8,6 +8,7 @@
 #include "pci.h"
 #include "tools/shared/memory.h"
 #include "tools/shared/nvml.h"
+#include "tools/shared/text.h"
 
 #define CMDLINE_BYTES 4096
 #define FILE_BYTES    65536
@@ -17,11 +18,10 @@ static json_t *kernel_words(const struct host *host)
 {
 	static const char *const begins[] = { "iommu", "intel_iommu", "amd_iommu",
 					      "pci=", "arm-smmu" };
-	char *line = host_read(host, "/proc/cmdline", CMDLINE_BYTES, NULL), *state = NULL;
+	const char *line = host_read(host, "/proc/cmdline", CMDLINE_BYTES, NULL), *word;
 	json_t *words = json_array();
 
-	for (char *word = line ? strtok_r(line, " \t\n", &state) : NULL; word;
-	     word = strtok_r(NULL, " \t\n", &state)) {
+	while (line && (word = text_next(&line, " \t\n"))) {
 		for (size_t i = 0; i < ARRAY_SIZE(begins); i++) {
 			if (strncmp(word, begins[i], strlen(begins[i])) != 0)
 				continue;

@@ -155,10 +155,10 @@ static void add_from_environment(struct scrub *scrub)
 
 static void add_from_hosts_file(struct scrub *scrub, const struct host *host)
 {
-	char *text = host_read(host, "/etc/hosts", HOSTS_BYTES, NULL), *state = NULL;
+	const char *text = host_read(host, "/etc/hosts", HOSTS_BYTES, NULL);
+	char *line;
 
-	for (char *line = text ? strtok_r(text, "\n", &state) : NULL; line;
-	     line = strtok_r(NULL, "\n", &state)) {
+	while (text && (line = text_next(&text, "\n"))) {
 		line[strcspn(line, "#")] = 0;
 		add_hosts(scrub, line + strcspn(line, " \t"));
 	}

@@ -10,10 +10,12 @@
 
 struct block {
 	struct block *older, *newer;
+	uint64_t number; /* 1, 2, … in the order in which the blocks were made */
 	_Alignas(max_align_t) char data[];
 };
 
 static struct block *newest;
+static uint64_t count;
 
 /* Links a new block, or one that realloc has moved. */
 static void link_block(struct block *block)
@@ -43,7 +45,7 @@ void *memory_resize(void *memory, size_t bytes)
 	if (!block)
 		memory_failed();
 	if (is_new)
-		*block = (struct block){ .older = newest };
+		*block = (struct block){ .older = newest, .number = ++count };
 	link_block(block);
 	return block->data;
 }
@@ -53,14 +55,14 @@ void *memory_get(size_t bytes)
 	return memset(memory_resize(NULL, bytes), 0, bytes);
 }
 
-const void *memory_mark(void)
+uint64_t memory_mark(void)
 {
-	return newest;
+	return count;
 }
 
-void memory_release(const void *mark)
+void memory_release(uint64_t mark)
 {
-	while (newest && newest != mark) {
+	while (newest && newest->number > mark) {
 		struct block *block = newest;
 
 		newest = block->older;

@@ -7,6 +7,7 @@
 #define TOOLS_MEMORY_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #define MEMORY_FAILED 3 /* exit status */
 
@@ -17,8 +18,8 @@ void *memory_get(size_t bytes); /* zeroed */
 /* As realloc, of what these functions have returned; what is added is not zeroed. */
 void *memory_resize(void *memory, size_t bytes);
 
-/* For tests and fuzzers, which run a command's code many times: frees what is newer than the mark; NULL = all. */
-const void *memory_mark(void);
-void memory_release(const void *mark);
+/* For tests and fuzzers, which run a command's code many times: frees what has been got since the mark; 0 = all. */
+uint64_t memory_mark(void);
+void memory_release(uint64_t mark);
 
 #endif
