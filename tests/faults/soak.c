@@ -276,6 +276,7 @@ static bool episode_apart(const struct run *run, uint64_t seed, struct totals *t
 	}
 	bool ended = peer_reap(pid, EPISODE_S * 1000, &status);
 	if (!ended) {
+		printf("not over after %d s; ", EPISODE_S);
 		kill(pid, SIGKILL); /* its jobs are killed with it */
 		waitpid(pid, &status, 0);
 	}
