@@ -181,12 +181,14 @@ static void a_delay_keeps_the_order(void)
 {
 	struct op write = op_write(&rig.b, 0, 0, 64);
 	double began = seconds();
+	char first;
 
 	order("fault delay write ms=60");
 	memset(rig.b.memory, 0, 64);
 	memset(rig.a.memory, 1, 64);
 	end_posts(&rig.a, &write, 3);
-	check_int(*rig.b.memory, 0);
+	first = *rig.b.memory;
+	check(!first || seconds() - began >= 0.06);
 	end_waits(&rig.a, IBV_WC_RDMA_WRITE, 3);
 	check(seconds() - began >= 0.06);
 	check_int(*rig.b.memory, 1);
@@ -300,7 +302,7 @@ static void an_answer_comes_late(void)
 	struct op read = op_read(&rig.b), write = op_write(&rig.b, 64, 64, 64);
 	double began;
 
-	order("hurry 1; fault slow read ms=60");
+	order("hurry 1; fault slow read ms=100000");
 	ends_connect(&hasty);
 	end_fails(&rig.a, &read, IBV_WC_RETRY_EXC_ERR);
 	ends_drop();
@@ -321,18 +323,12 @@ static void reads_wait_for_one_another(void)
 {
 	const struct terms terms = { .timeout = 18, .retries = 7, .reads = 4 };
 	struct op read = op_read(&rig.b);
-	struct fake_verbs_counts before, now;
 
 	ends_connect(&terms);
 	order("hurry 1; fault slow read ms=100 count=1000000");
-	before = counts_now();
 	end_posts(&rig.a, &read, (int)terms.reads + 1);
-	now = counts_now();
-	check(now.transmissions - before.transmissions <= terms.reads);
-	end_wait_opcode(&rig.a, IBV_WC_RDMA_READ);
-	now = counts_now();
-	check(now.transmissions - before.transmissions >= terms.reads);
-	end_waits(&rig.a, IBV_WC_RDMA_READ, (int)terms.reads);
+	end_waits(&rig.a, IBV_WC_RDMA_READ, (int)terms.reads + 1);
+	check_int(counts_now().reads_at_once, terms.reads);
 }
 
 /* Packets vanish in one direction only: from a to b all arrives, except for the answers that b would send. */
