@@ -74,7 +74,8 @@ static bool can_start(struct anynet_stream *stream, uint64_t n, uint32_t part)
 	const struct log_frame *entry;
 	struct stream_frame frame;
 
-	if (n < stream->log.first || n > stream->log.next)
+	/* Frames that a queue pair has reported may have completed their message, whose memory NCCL then uses again. */
+	if (n < stream->log.first || n < stream->log.arrived || n > stream->log.next)
 		return false;
 	if (n == stream->log.end)
 		return !part;

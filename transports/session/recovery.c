@@ -35,6 +35,14 @@ void recovery_stream(struct anynet_comm *comm, struct anynet_stream *stream, boo
 		     os_now_ms() + progress_pause_ms(stream));
 }
 
+/* A stream that is back or works again is dialled no more, unless it can have a better path. */
+static void aim_home(const struct anynet_comm *comm, const struct anynet_stream *stream, struct redial *redial)
+{
+	dial_close(&redial->dial);
+	redial_begin(redial, pairs_away(comm, stream) ? REDIAL_HOME : REDIAL_NOTHING,
+		     os_now_ms() + progress_home_pause_ms(stream));
+}
+
 void recovery_cancel(struct anynet_comm *comm, struct anynet_stream *stream)
 {
 	struct redial *redial;
@@ -43,7 +51,7 @@ void recovery_cancel(struct anynet_comm *comm, struct anynet_stream *stream)
 		return;
 	redial = &comm->session->recovery->redials[stream->index];
 	if (redial_is_urgent(redial) && !redial->said)
-		redial_end(redial);
+		aim_home(comm, stream, redial);
 }
 
 bool recovery_announced(const struct anynet_comm *comm, const struct anynet_stream *stream)
@@ -110,11 +118,11 @@ static void came_back(struct anynet_comm *comm, struct anynet_stream *stream, st
 	}
 	comm_stream_back(comm, stream, fd, redial->epoch, redial->pair,
 			 (struct stream_position){ welcome->frames, welcome->part });
-	dial_close(&redial->dial);
-	if (comm->streams[index] != stream)
+	if (comm->streams[index] != stream) {
+		dial_close(&redial->dial);
 		return; /* the peer's position was impossible: the comm has failed, and its streams are gone */
-	redial_begin(redial, pairs_away(comm, stream) ? REDIAL_HOME : REDIAL_NOTHING,
-		     os_now_ms() + progress_home_pause_ms(stream));
+	}
+	aim_home(comm, stream, redial);
 	redial->said = false;
 }
 

@@ -39,6 +39,7 @@ void comm_attend(struct anynet_comm *comm)
 		/* The peer learns of it by the end of each connection, also of one that it has just taken for a stream. */
 		recovery_free(comm);
 		comm_close_streams(comm);
+		atomic_store(&comm->session->watch.out, false);
 		return;
 	}
 	now = os_now_ms();

@@ -293,6 +293,29 @@ static uint64_t away_ms(void)
 	return test.now - begin;
 }
 
+/* The path seems to be broken, and works again before another one is found. */
+static void test_a_false_alarm_does_not_end_the_way_home(void **state)
+{
+	struct comm_paths *paths;
+
+	(void)state;
+	test.network = ANSWERED;
+	test.lost_port = PORT;
+	open_send();
+	paths = &test.comm->session->paths;
+	assert_true(socket_to_wire(&local_dev.addr, PORT + 1, 0, &paths->peer[1]));
+	paths->peer_count = 2;
+	cut();
+	hear(ANYNET_KIND_RESUME);
+	answer_ok();
+	assert_int_equal(test.comm->streams[0]->path.pair.to, 1);
+	recovery_stream(test.comm, test.comm->streams[0], true);
+	recovery_cancel(test.comm, test.comm->streams[0]);
+	assert_in_range(away_ms(), 1000, 1000 + 2 * STEP_MS);
+	answer_ok();
+	assert_int_equal(test.comm->streams[0]->path.pair.to, 0);
+}
+
 /* A path that breaks each time that the stream has returned to it. */
 static void test_a_way_home_that_breaks_is_tried_ever_more_rarely(void **state)
 {
@@ -401,6 +424,7 @@ int main(void)
 		TEST(test_other_refusals_are_no_end),
 		TEST(test_why_a_process_refuses_is_logged),
 		TEST(test_a_way_home_is_not_lost_with_the_old_connection),
+		TEST(test_a_false_alarm_does_not_end_the_way_home),
 		TEST(test_a_way_home_that_breaks_is_tried_ever_more_rarely),
 		TEST(test_a_hello_that_is_out_is_waited_for),
 		TEST(test_a_dial_ends_with_its_comm),

@@ -299,6 +299,22 @@ static void test_what_is_not_acknowledged_is_looked_at_soon(void **state)
 	assert_false(atomic_load(&comm->session->watch.out));
 }
 
+static void test_a_comm_that_has_failed_is_not_looked_at_soon(void **state)
+{
+	struct anynet_comm *comm;
+
+	(void)state;
+	open_with_alternative(true);
+	comm = signs_comm();
+	signs.streams[0] = signs_waits;
+	comm->session->watch.looked_ms = 0;
+	comm_attend(comm);
+	assert_true(atomic_load(&comm->session->watch.out));
+	assert_true(comm_cancel(comm));
+	comm_attend(comm);
+	assert_false(atomic_load(&comm->session->watch.out));
+}
+
 /* A waiting caller notices before the next look; not if there is no other path. */
 static void test_a_waiting_caller_checks_silent_paths(void **state)
 {
@@ -348,6 +364,7 @@ int main(void)
 		TEST(test_a_connection_knows_whether_the_one_before_lost_something),
 		TEST(test_a_silence_begins_before_the_first_look),
 		TEST(test_what_is_not_acknowledged_is_looked_at_soon),
+		TEST(test_a_comm_that_has_failed_is_not_looked_at_soon),
 		TEST(test_a_waiting_caller_checks_silent_paths),
 	};
 

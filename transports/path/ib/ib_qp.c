@@ -277,6 +277,7 @@ void ib_qp_fence(struct ib_qp *qp, uint64_t *arrived)
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 	uint64_t until;
 	uint32_t left;
+	bool last;
 
 	if (!qp->ibv)
 		return;
@@ -285,8 +286,9 @@ void ib_qp_fence(struct ib_qp *qp, uint64_t *arrived)
 	do { /* until none comes: the last may hold frames that the sender counts as arrived */
 		left = qp->rq.posted;
 		until = os_now_ms() + FENCE_MS;
-		while (!all_flushed(qp, arrived) && qp->rq.posted == left && os_now_ms() < until)
-			;
+		do
+			last = os_now_ms() >= until; /* before the poll: this thread may have been off its processor */
+		while (!all_flushed(qp, arrived) && qp->rq.posted == left && !last);
 	} while (qp->rq.posted && qp->rq.posted != left);
 	if (qp->rq.posted) /* it does not flush; only destroying it guarantees that nothing is written */
 		ib_qp_destroy_qp(qp);

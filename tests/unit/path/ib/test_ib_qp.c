@@ -63,12 +63,17 @@ static void test_data_that_came_before_a_queue_pair_was_left_is_kept(void **stat
 
 /* A clock that advances a millisecond with each call, and a queue pair that takes some of them for each receive. */
 static bool ticking;
+/* One that stands until a completion queue has been polled in vain, and is then a second later. */
+static bool pausing, looked, paused;
 uint64_t __real_os_now_ms(void);
 uint64_t __wrap_os_now_ms(void);
 uint64_t __wrap_os_now_ms(void)
 {
 	static uint64_t now = 1000;
 
+	paused |= pausing && looked;
+	if (pausing)
+		return paused ? now + 1000 : now;
 	return ticking ? ++now : __real_os_now_ms();
 }
 
@@ -99,6 +104,32 @@ static void test_a_queue_pair_is_left_when_its_receives_are_flushed(void **state
 	assert_non_null(qp->ibv);
 	assert_int_equal(qp->rq.posted, 0);
 	assert_int_equal(qp->rq.tail - qp->rq.head, 3);
+}
+
+/* The thread is off its processor until the time is over; meanwhile the receives are flushed. */
+static int poll_behind_a_pause(struct ibv_cq *cq, int count, struct ibv_wc *wcs)
+{
+	looked = true;
+	return paused ? poll_at_once(cq, count, wcs) : 0;
+}
+
+static void test_receives_that_were_flushed_during_a_pause_count(void **state)
+{
+	const struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+
+	(void)state;
+	qp = ib_acceptor();
+	stub_hold_back(qp->ibv);
+	ib_bring(qp, &ping, NULL, 0);
+	poll_at_once = qp->cq->context->ops.poll_cq;
+	qp->cq->context->ops.poll_cq = poll_behind_a_pause;
+	pausing = true;
+	ib_qp_fence(qp, NULL);
+	pausing = false;
+	qp->cq->context->ops.poll_cq = poll_at_once;
+	assert_true(paused);
+	assert_non_null(qp->ibv);
+	assert_int_equal(qp->rq.tail - qp->rq.head, 1);
 }
 
 /* --- limits of posting --- */
@@ -334,6 +365,7 @@ int main(void)
 		T(test_a_queue_pair_that_cannot_begin_anew_is_destroyed),
 		T(test_data_that_came_before_a_queue_pair_was_left_is_kept),
 		T(test_a_queue_pair_is_left_when_its_receives_are_flushed),
+		T(test_receives_that_were_flushed_during_a_pause_count),
 		T(test_a_sender_posts_no_more_than_the_peer_has_slots),
 		T(test_slots_that_were_free_are_not_taken_back),
 		T(test_a_receiver_tells_of_its_slots_in_time),

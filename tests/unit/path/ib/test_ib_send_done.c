@@ -249,29 +249,55 @@ static void test_a_closed_comm_waits_until_its_bye_is_through(void **state)
 	assert_int_equal(stream->ops->drain(stream), 0);
 }
 
+/* The stream continues over TCP from this position of the receiver. */
+static void resume_over_tcp(struct anynet_stream *stream, uint64_t frames)
+{
+	int fds[2];
+
+	comm_enter(pair.send);
+	comm_sever(pair.send, stream, 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+	comm_stream_back(pair.send, stream, fds[0], 1, stream->home, (struct stream_position){ frames, 0 });
+	comm_leave(pair.send);
+	pair_hang_up(&pair, 0);
+	pair.fds[0] = fds[1];
+}
+
+/* What a queue pair has reported the receiver has, or it has lost it. It cannot be sent again: the other frames of the
+ * message may complete it meanwhile. */
+static void test_a_position_before_what_has_arrived_is_refused(void **state)
+{
+	struct anynet_request *req;
+
+	(void)state;
+	for (uint64_t frames = 0; frames < 2; frames++) {
+		ib_open_send(&pair, 1, 1);
+		to_send(pair.send)->limits.frame = LARGE / 2;
+		ib_qp_of(pair.send, 0)->sq.signal_all = true;
+		cts(0, 0, LARGE);
+		req = pair_isend(&pair, pair_out, LARGE, 0);
+		while (pair_idle(req), !pair.send->streams[0]->log.arrived)
+			stub_complete(ib_qp_of(pair.send, 0)->ibv, 1, IBV_WC_SUCCESS);
+		assert_int_equal(pair.send->streams[0]->log.arrived, 1);
+		resume_over_tcp(pair.send->streams[0], frames);
+		assert_int_equal(comm_error(pair.send), frames ? 0 : -EPROTO);
+		pair_close(&pair);
+	}
+}
+
 /* A broken queue pair did not report everything that it has delivered; the receiver does. */
 static void test_what_the_receiver_has_is_done(void **state)
 {
 	struct anynet_request *reqs[2];
-	struct anynet_stream *stream;
-	int fds[2];
 
 	(void)state;
 	ib_open_send(&pair, 1, 1);
-	stream = pair.send->streams[0];
 	for (uint32_t i = 0; i < 2; i++) {
 		cts(0, i, LARGE);
 		reqs[i] = pair_isend(&pair, pair_out, LARGE, 0);
 	}
 	pair_idle(reqs[0]);
-	comm_enter(pair.send);
-	comm_sever(pair.send, stream, 0);
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
-	comm_stream_back(pair.send, stream, fds[0], 1, stream->home,
-			 (struct stream_position){ 1, 0 });
-	comm_leave(pair.send);
-	pair_hang_up(&pair, 0);
-	pair.fds[0] = fds[1];
+	resume_over_tcp(pair.send->streams[0], 1);
 	assert_true(pair_done(reqs[0], NULL));
 	pair_idle(reqs[1]); /* uses TCP now */
 	pair_expect(&pair, 0, ANYNET_FRAME_PING, 0);
@@ -292,6 +318,7 @@ int main(void)
 		T(test_frames_stay_in_the_log_until_they_complete),
 		T(test_a_heartbeat_confirms_the_frames_before_it),
 		T(test_a_closed_comm_waits_until_its_bye_is_through),
+		T(test_a_position_before_what_has_arrived_is_refused),
 		T(test_what_the_receiver_has_is_done),
 	};
 
