@@ -27,7 +27,7 @@ PROMPT = re.compile(r"^(?:\w+\$|\$|#(?= [A-Z_]+=| anynet export)) (.*)")
 FENCE = re.compile(r"^ *```(\w*)")
 KINDS = ("run", "system", "nccl", "guest", "aarch64")
 WORDS = (*KINDS, "as", "in", "if", "before", "then", "ends", "prints", "until")
-SECONDS = {"run": 60, "nccl": 900, "guest": 900, "aarch64": 900}
+SECONDS = {"run": 250, "nccl": 900, "guest": 900, "aarch64": 900}
 INLINE = ("README.md", "docs/hardware.md", "docs/install.md", "docs/operations.md", "docs/settings.md")
 PROGRAMS = re.compile(r"""^(?:[A-Z_]+=\S*\s)*(?:make$|make\s|(?:(?:bench|tests|build|tools)/\S*/?\w+\.sh)
     |(?:build/\S+|cmake|ctest|cpack|anynet|\S+/bin/anynet|net_bench|gnuplot|apt-get|nft|dpkg-deb|pip|tar|eval|srun|kubectl|systemctl
