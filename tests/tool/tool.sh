@@ -15,12 +15,17 @@ export NCCL_SOCKET_IFNAME=lo
 export ANYNET_TRANSPORT=tcp
 unset NCCL_NET NCCL_DEBUG
 
-# Starts a long run whose ranks can be killed or stopped; the pid of rank 1 is in $victim.
+# Starts a long run whose ranks can be killed or stopped; the pid of rank 1 is in $victim. Again if the machine was too
+# busy: a deadline also applies while the ranks meet.
 start_run() {
 	"$tool" perf --net "$plugin" -r 3 -b 1M -e 1M -n 1000000 "$@" >"$out/said" 2>&1 &
 	run=$!
 	until grep -q '#wrong' "$out/said"; do
-		kill -0 "$run" 2>/dev/null || fail "ended before it began"
+		if ! kill -0 "$run" 2>/dev/null; then
+			grep -q 'no progress for' "$out/said" || fail "ended before it began"
+			start_run "$@"
+			return
+		fi
 		sleep 0.01
 	done
 	victim=$(awk '/Rank  1 Pid/ { print $5 }' "$out/said")

@@ -59,7 +59,8 @@ as_host() {
 	exec unshare -u sh -c 'hostname "$1" && shift && exec env "$@"' sh "$name" "$@"
 }
 
-# Starts a long run by ssh on three hosts; leaves its pid in $run, and in $ranks the pids of its ranks.
+# Starts a long run by ssh on three hosts; leaves its pid in $run, and in $ranks the pids of its ranks. Again if the
+# machine was too busy: a deadline also applies while the ranks meet.
 start_run() {
 	make_ssh
 	: >"$out/said"
@@ -67,7 +68,11 @@ start_run() {
 		>"$out/said" 2>"$out/told" &
 	run=$!
 	until grep -q '#wrong' "$out/said"; do
-		kill -0 "$run" 2>/dev/null || fail "ended before it began"
+		if ! kill -0 "$run" 2>/dev/null; then
+			grep -q 'no progress for' "$out/told" || fail "ended before it began"
+			start_run "$@"
+			return
+		fi
 	done
 	mapfile -t ranks < <(awk '/^#  Rank/ { print $5 }' "$out/said")
 }
