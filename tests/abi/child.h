@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define BOUND_SECONDS 30
+#define BOUND_SECONDS 250
 
 /* Runs in a child that is killed if it hangs: returns its wait status, 0 if all went well; -1 if fork failed. */
 static inline int in_process(void (*body)(void))

@@ -24,7 +24,7 @@
 #define CHOSEN   "FLUSHALL\r\nQUIT\r\n" /* as the token of a client that targets a key-value store */
 #define MANY     (64 << 20)
 #define BANNER   "SSH-2.0-OpenSSH_9.6p1 Debian-4\r\n"
-#define HEARD_MS 10000
+#define HEARD_MS 250000
 
 static struct sockaddr_storage address_of(int fd)
 {

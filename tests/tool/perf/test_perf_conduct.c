@@ -202,6 +202,6 @@ int main(void)
 		cmocka_unit_test(test_invalid),
 	};
 
-	alarm(120); /* a run without an end fails */
+	alarm(280); /* a run without an end fails */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

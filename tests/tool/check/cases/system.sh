@@ -152,12 +152,12 @@ case_hostile() {
 	offset=$(readelf -h "$plugin" | awk '/Start of section headers/ { print $5 }')
 	printf '\0\0\0\0\010\0\0\0' | dd of="$root/opt/lib/libnccl-net.so" bs=1 \
 		seek=$((offset + 64 * section + 32)) conv=notrunc 2>/dev/null
-	as="timeout 60"
+	as="timeout 250"
 	check LD_LIBRARY_PATH=/opt/lib
 	finds plugin-unusable warn
 	as=
 	mkfifo "$root/opt/lib/libnccl-net-pipe.so"
-	as="timeout 60"
+	as="timeout 250"
 	check LD_LIBRARY_PATH=/opt/lib NCCL_NET_PLUGIN=pipe
 	[ "$status" -lt 3 ] || fail "a pipe"
 	as=
