@@ -74,7 +74,7 @@ for i in 0 1 2 3; do pids+=("$(awk -v i=$i '$1 == "rank" && $2 == i { print $4 }
 mkfifo "$out/looks"
 "$tool" cluster --live --json --ssh "$out/ssh" --hosts h1,h2,h3,h4 >"$out/looks" 2>"$out/told" &
 exec 5<"$out/looks"
-look() { read -r -t 60 line <&5 || fail "no look: $(cat "$out/told")"; }
+look() { read -r -t 250 line <&5 || fail "no look: $(cat "$out/told")"; }
 # "id hosts" of all findings, on one line. Most looks have none: starting jq for each would be too slow on a busy
 # machine.
 findings() { [[ $line == *'"findings":[]'* ]] || jq -r '[.findings[] | "\(.id) \(.hosts | sort | join(","))"] | sort | join("; ")' <<<"$line"; }
