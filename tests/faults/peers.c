@@ -136,6 +136,7 @@ static double time_to_close(const struct run *run, int survivor, int absence)
 	double ms = close_after_error(&duo, survivor);
 	duo_continue(&duo, !survivor);
 	duo_await_error(&duo, !survivor, SETTLED_MS);
+	atomic_store(&duo.shared->jobs[!survivor].slept_ns, 0); /* it was stopped in a call */
 	close_after_error(&duo, !survivor);
 	return ms;
 }
