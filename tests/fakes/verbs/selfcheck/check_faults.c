@@ -274,12 +274,12 @@ static void a_receive_is_told_late(void)
 	end_waits(&rig.a, IBV_WC_SEND, 2);
 	end_waits(&rig.b, IBV_WC_RECV, 2);
 	check(seconds() - began >= 0.06);
-	order("fault slow recv ms=100000 device=fake1");
+	order("fault slow recv ms=1000000 device=fake1");
 	end_do(&rig.a, &send);
 	check(end_is_quiet(&rig.b, 10));
 	order("no-faults");
 	end_wait_opcode(&rig.b, IBV_WC_RECV);
-	order("fault slow recv ms=100000 device=fake1");
+	order("fault slow recv ms=1000000 device=fake1");
 	end_do(&rig.a, &send);
 	check_ok(qp_to_err(rig.b.qp)); /* what came earlier is reported first */
 	end_wait_opcode(&rig.b, IBV_WC_RECV);
@@ -302,7 +302,7 @@ static void an_answer_comes_late(void)
 	struct op read = op_read(&rig.b), write = op_write(&rig.b, 64, 64, 64);
 	double began;
 
-	order("hurry 1; fault slow read ms=100000");
+	order("hurry 1; fault slow read ms=1000000");
 	ends_connect(&hasty);
 	end_fails(&rig.a, &read, IBV_WC_RETRY_EXC_ERR);
 	ends_drop();
