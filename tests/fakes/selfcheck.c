@@ -2,14 +2,17 @@
 #include "selfcheck.h"
 
 #include <fnmatch.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <support/check.h>
+#include <support/peer.h>
 
-#define LONGEST_S (4 * TEST_PATIENCE_MS * TEST_TIME_SCALE / 1000) /* against hangs */
+#define LONGEST_MS (4 * TEST_PATIENCE_MS) /* against hangs */
 
 static int fails(const struct selfcheck *check, void (*run)(const struct selfcheck *check))
 {
@@ -21,11 +24,14 @@ static int fails(const struct selfcheck *check, void (*run)(const struct selfche
 	pid = fork();
 	check_that(pid >= 0, "fork");
 	if (!pid) {
-		alarm(LONGEST_S);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		run(check);
 		exit(0);
 	}
-	check_that(waitpid(pid, &status, 0) == pid, "waitpid");
+	if (!peer_reap(pid, LONGEST_MS, &status)) {
+		kill(pid, SIGKILL);
+		check_that(waitpid(pid, &status, 0) == pid, "waitpid");
+	}
 	if (WIFEXITED(status) && WEXITSTATUS(status) == TEST_SKIPPED)
 		verdict = "skipped";
 	else if (status)
