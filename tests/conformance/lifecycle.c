@@ -380,7 +380,7 @@ int main(int argc, char **argv)
 		  .unopened = true },
 		{ .name = "descriptors_of_abandoned_connects_are_closed",
 		  descriptors_of_abandoned_connects_are_closed,
-		  .settings = { "ANYNET_CONNECT_TIMEOUT=100ms" } },
+		  .settings = { "ANYNET_CONNECT_TIMEOUT=2s" } },
 		{ .name = "threads_take_no_signals",
 		  threads_take_no_signals,
 		  .settings = { "ANYNET_IO_THREADS=1" } },

@@ -174,7 +174,7 @@ static void abort_setting_up(const struct run *run)
 	int stages = 0;
 
 	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=4");
-	plan_set(&plan, "ANYNET_CONNECT_TIMEOUT=500ms");
+	plan_set(&plan, "ANYNET_CONNECT_TIMEOUT=2s");
 	plan_set(&plan, "ANYNET_PEER_TIMEOUT=1s");
 	size_t threads = proc_threads(NULL, 0), fds = proc_fds(NULL, 0);
 	open_plugin(&pair, &plan);
