@@ -5,7 +5,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 
 #define MIB   (1u << 20)
 #define SMALL 4000u
@@ -237,11 +236,10 @@ static void a_full_queue_refuses(void)
 
 static bool wakes(struct end *end, int ms)
 {
-	struct pollfd fd = { .fd = end->channel->fd, .events = POLLIN };
 	struct ibv_cq *cq;
 	void *context;
 
-	if (poll(&fd, 1, ms) != 1)
+	if (!is_readable(end->channel->fd, ms))
 		return false;
 	check_ok(rig.besides.get_cq_event(end->channel, &cq, &context));
 	check(cq == end->cq);

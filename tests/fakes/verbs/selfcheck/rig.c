@@ -357,13 +357,23 @@ bool end_is_quiet(struct end *end, int ms)
 	return true;
 }
 
+bool is_readable(int fd, int ms)
+{
+	struct deadline deadline = deadline_in(ms, "a descriptor to become readable");
+	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+
+	while (poll(&poll_fd, 1, deadline_left_ms(&deadline)) != 1)
+		if (deadline_passed(&deadline))
+			return false;
+	return true;
+}
+
 void end_wait_event(struct end *end, enum ibv_event_type type)
 {
-	struct pollfd fd = { .fd = end->context->async_fd, .events = POLLIN };
 	struct ibv_async_event event;
 
 	do {
-		check_that(poll(&fd, 1, TEST_PATIENCE_MS * TEST_TIME_SCALE) == 1,
+		check_that(is_readable(end->context->async_fd, TEST_PATIENCE_MS),
 			   "no event, where %d was expected", (int)type);
 		check_ok(rig.verbs.get_async_event(end->context, &event));
 		rig.verbs.ack_async_event(&event);
@@ -372,9 +382,7 @@ void end_wait_event(struct end *end, enum ibv_event_type type)
 
 bool end_has_event(struct end *end)
 {
-	struct pollfd fd = { .fd = end->context->async_fd, .events = POLLIN };
-
-	return poll(&fd, 1, 0) == 1;
+	return is_readable(end->context->async_fd, 0);
 }
 
 void fill(char *at, size_t bytes, unsigned seed)

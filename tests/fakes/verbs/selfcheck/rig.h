@@ -157,6 +157,7 @@ void end_waits(struct end *end, enum ibv_wc_opcode opcode, int count);
 void end_do(struct end *end, const struct op *op);
 void end_fails(struct end *end, const struct op *op, enum ibv_wc_status status);
 bool end_is_quiet(struct end *end, int ms);
+bool is_readable(int fd, int ms); /* within this time */
 
 /* Waits for the event; earlier ones of any kind are discarded. */
 void end_wait_event(struct end *end, enum ibv_event_type type);
