@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define PATIENCE_S 10
+#define PATIENCE_S 150 /* longer than a machine stands still */
 
 static int pid_in(const char *directory, unsigned slot)
 {
