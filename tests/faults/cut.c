@@ -195,7 +195,7 @@ static void cut_napping(const struct run *run)
 	struct duo duo;
 
 	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=2");
-	plan_set(&plan, "ANYNET_RECOVERY_TIMEOUT=3s");
+	plan_set(&plan, "ANYNET_RECOVERY_TIMEOUT=6s");
 	duo_start(&duo, &plan);
 	for (int side = 0; side < 2; side++)
 		atomic_store(&duo.shared->nap_ms[side], NAP_MS);

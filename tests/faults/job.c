@@ -142,7 +142,9 @@ static void maybe_nap(struct shared *shared, int side, uint64_t *random)
 
 	if (!ms || random_below(random, NAP_EVERY))
 		return;
-	struct timespec pause = { .tv_nsec = (long)random_below(random, ms * 1000) * 1000 };
+	uint64_t us = random_below(random, ms * 1000);
+	struct timespec pause = { .tv_sec = (time_t)(us / 1000000),
+				  .tv_nsec = (long)(us % 1000000) * 1000 };
 	nanosleep(&pause, NULL);
 }
 
