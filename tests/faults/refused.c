@@ -30,7 +30,7 @@
 #include <unistd.h>
 
 #define SECRET      "the secret of all ranks of this job\n"
-#define HEAR_MS     1500
+#define HEAR_MS     5000
 #define PROOFS_MOST ((uint64_t)1 << 20) /* bytes over queue pairs before the first message */
 #define AT_ONCE     3                   /* processes */
 #define ANY         (-1)
