@@ -255,22 +255,34 @@ static void answer_ok(void)
 	test.peer = -1;
 }
 
-/* The receiver closes the old connection before it answers: that is no reason to start again. */
-static void test_a_way_home_is_not_lost_with_the_old_connection(void **state)
+/* The other end has a second address. */
+static void open_send_to_two(void)
 {
 	struct comm_paths *paths;
 
-	(void)state;
-	test.network = ANSWERED;
-	test.lost_port = PORT;
 	open_send();
 	paths = &test.comm->session->paths;
 	assert_true(socket_to_wire(&local_dev.addr, PORT + 1, 0, &paths->peer[1]));
 	paths->peer_count = 2;
+}
+
+/* The first address cannot be reached: the stream moves to the second. */
+static void move_away(void)
+{
+	test.lost_port = PORT;
 	cut();
 	hear(ANYNET_KIND_RESUME);
 	answer_ok();
 	assert_int_equal(test.comm->streams[0]->path.pair.to, 1);
+}
+
+/* The receiver closes the old connection before it answers: that is no reason to start again. */
+static void test_a_way_home_is_not_lost_with_the_old_connection(void **state)
+{
+	(void)state;
+	test.network = ANSWERED;
+	open_send_to_two();
+	move_away();
 	assert_false(recovery_announced(test.comm, test.comm->streams[0]));
 	test.lost_port = 0;
 	hear(ANYNET_KIND_RESUME);
@@ -296,19 +308,10 @@ static uint64_t away_ms(void)
 /* The path seems to be broken, and works again before another one is found. */
 static void test_a_false_alarm_does_not_end_the_way_home(void **state)
 {
-	struct comm_paths *paths;
-
 	(void)state;
 	test.network = ANSWERED;
-	test.lost_port = PORT;
-	open_send();
-	paths = &test.comm->session->paths;
-	assert_true(socket_to_wire(&local_dev.addr, PORT + 1, 0, &paths->peer[1]));
-	paths->peer_count = 2;
-	cut();
-	hear(ANYNET_KIND_RESUME);
-	answer_ok();
-	assert_int_equal(test.comm->streams[0]->path.pair.to, 1);
+	open_send_to_two();
+	move_away();
 	recovery_stream(test.comm, test.comm->streams[0], true);
 	recovery_cancel(test.comm, test.comm->streams[0]);
 	assert_in_range(away_ms(), 1000, 1000 + 2 * STEP_MS);
@@ -320,21 +323,13 @@ static void test_a_false_alarm_does_not_end_the_way_home(void **state)
 static void test_a_way_home_that_breaks_is_tried_ever_more_rarely(void **state)
 {
 	static const unsigned seconds[] = { 1, 2, 4, 8, 10, 10 };
-	struct comm_paths *paths;
 
 	(void)state;
 	local_cfg.recovery_timeout_ms = 600000;
 	test.network = ANSWERED;
-	open_send();
-	paths = &test.comm->session->paths;
-	assert_true(socket_to_wire(&local_dev.addr, PORT + 1, 0, &paths->peer[1]));
-	paths->peer_count = 2;
+	open_send_to_two();
 	for (size_t i = 0; i < ARRAY_SIZE(seconds); i++) {
-		test.lost_port = PORT;
-		cut();
-		hear(ANYNET_KIND_RESUME);
-		answer_ok();
-		assert_int_equal(test.comm->streams[0]->path.pair.to, 1);
+		move_away();
 		assert_in_range(away_ms(), seconds[i] * 1000, seconds[i] * 1000 + 2 * STEP_MS);
 		answer_ok();
 		assert_int_equal(test.comm->streams[0]->path.pair.to, 0);
@@ -343,10 +338,7 @@ static void test_a_way_home_that_breaks_is_tried_ever_more_rarely(void **state)
 		test.now += 500;
 		os_now_ms();
 	}
-	test.lost_port = PORT;
-	cut();
-	hear(ANYNET_KIND_RESUME);
-	answer_ok();
+	move_away();
 	assert_in_range(away_ms(), 1000, 1000 + 2 * STEP_MS);
 }
 

@@ -271,18 +271,26 @@ uint64_t __wrap_os_now_ms(void)
 	return __real_os_now_ms();
 }
 
-static void test_a_path_of_another_port_is_not_taken(void **state)
+/* The connector has asked the RDMA CM for the way to the peer. */
+static void connect_by_manager(void)
 {
 	struct anynet_wire_hello welcome = ib_peer(false), hello = { .type = ANYNET_HELLO };
-	char why[160] = "";
+	char why[160];
 
-	(void)state;
 	local_cfg.ib_cm = true;
 	hello.cm.wanted = 1;
 	welcome.cm.addr = (struct anynet_wire_addr){ .family = 4, .port = 9000 };
 	qp = ib_qp_offer(&local_dev, &local_dev.addr, -1, &hello, why, sizeof(why));
 	assert_non_null(qp);
 	assert_int_equal(ib_qp_join(qp, &welcome), -EINPROGRESS);
+}
+
+static void test_a_path_of_another_port_is_not_taken(void **state)
+{
+	char why[160] = "";
+
+	(void)state;
+	connect_by_manager();
 	nic->port = 2; /* the manager finds port 1 of this card */
 	assert_true(stub_cm_event(RDMA_CM_EVENT_ADDR_RESOLVED));
 	assert_int_equal(ib_qp_joined(qp, why, sizeof(why)), -ECONNABORTED);
@@ -292,17 +300,11 @@ static void test_a_path_of_another_port_is_not_taken(void **state)
 /* Its request is about to be repeated when another thread reads the answer. */
 static void test_an_answer_that_comes_with_the_repetition_counts(void **state)
 {
-	struct anynet_wire_hello welcome = ib_peer(false), hello = { .type = ANYNET_HELLO };
 	char why[160] = "";
 
 	(void)state;
-	local_cfg.ib_cm = true;
-	hello.cm.wanted = 1;
-	welcome.cm.addr = (struct anynet_wire_addr){ .family = 4, .port = 9000 };
 	stub_cm_qpn = PEER_QPN;
-	qp = ib_qp_offer(&local_dev, &local_dev.addr, -1, &hello, why, sizeof(why));
-	assert_non_null(qp);
-	assert_int_equal(ib_qp_join(qp, &welcome), -EINPROGRESS);
+	connect_by_manager();
 	for (int i = 0; i < 2; i++) { /* address, route */
 		assert_true(stub_cm_event(RDMA_CM_EVENT_ADDR_RESOLVED));
 		assert_int_equal(ib_qp_joined(qp, why, sizeof(why)), -EAGAIN);
