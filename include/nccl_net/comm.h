@@ -36,9 +36,9 @@ struct anynet_request;
 struct anynet_mr;
 
 /*
- * Called once per process, before any other function here but anynet_net_set_nccl and anynet_net_forks. Keeps pointers to the settings and
- * the device list, which must stay valid and unchanged until the process exits. Reads the secret file, for which it
- * waits up to 10 s. Opens no socket and no device.
+ * Called once per process, before any other function here but anynet_net_set_nccl and anynet_net_forks. Keeps pointers
+ * to the settings and the device list, which must stay valid and unchanged until the process exits. Reads the secret
+ * file, for which it waits up to 10 s. Opens no socket and no device.
  */
 void anynet_net_start(const struct anynet_config *cfg, const struct anynet_device *devices,
 		      int device_count);

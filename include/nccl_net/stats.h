@@ -73,8 +73,10 @@ struct anynet_stats_stream {
 	uint64_t frames;     /* frames sent or consumed, over all connections of the stream */
 	uint64_t rate;       /* sender: the kernel's delivery rate, bytes per s; 0 = not known */
 	uint64_t resent;     /* packets that the kernel retransmitted on this connection */
-	uint64_t acked;      /* bytes that the peer's kernel acknowledged on this connection; queue pair: that arrived in frames of 4 KiB or more */
-	uint64_t busy_us;    /* its time with data in flight or to send; queue pair: with such frames in flight; 0 = not known */
+	/* Bytes that the peer's kernel acknowledged on this connection; queue pair: that arrived in frames of 4 KiB or more */
+	uint64_t acked;
+	/* Its time with data in flight or to send; queue pair: with such frames in flight; 0 = not known */
+	uint64_t busy_us;
 	uint32_t rtt_us;     /* queue pair: time until such a frame is known to have arrived; 0 = not known */
 	uint32_t breaks;     /* connections that broke */
 	uint64_t down_ms;    /* when the last connection broke; 0 = connected */

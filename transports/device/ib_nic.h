@@ -53,7 +53,8 @@ struct ib_nic *ib_nic_open(const struct anynet_device *dev, bool *is_new, char *
  * background thread calls it and must not wait for a driver. */
 struct ib_nic *ib_nic_opened(int i);
 
-/* Reads state, LID, MTU and GIDs again, for queue pairs made from now on (docs/ib.md, When something fails). Returns as ib_port_read; with -EIO nic->state is unchanged. Any thread. */
+/* Reads state, LID, MTU and GIDs again, for queue pairs made from now on (docs/ib.md, When something fails). Returns as
+ * ib_port_read; with -EIO nic->state is unchanged. Any thread. */
 int ib_nic_refresh(struct ib_nic *nic);
 
 /* A copy of the port's attributes as last read. Any thread. */

@@ -174,7 +174,8 @@ struct path_health {
 };
 
 /* What carries the stream: a TCP connection, and a queue pair beside it (stream_qp). The path code begins it with the
- * stream or in `resume`, and ends it in `sever`. After that, the last three fields keep their values until the next path begins. */
+ * stream or in `resume`, and ends it in `sever`. After that, the last three fields keep their values until
+ * the next path begins. */
 struct stream_path {
 	int fd;                  /* -1 = no connection */
 	bool readable, writable; /* by the last epoll events; true if not known */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The statistics file; see stats_page.h. Its directory, name and layout are in <nccl_net/stats.h>. It is written by pwrite and not mapped, because a full file system then
- * causes an error instead of a SIGBUS.
+ * The statistics file; see stats_page.h. Its directory, name and layout are in <nccl_net/stats.h>. It is written by
+ * pwrite and not mapped, because a full file system then causes an error instead of a SIGBUS.
  */
 #include "service/stats_page.h"
 

@@ -43,8 +43,8 @@ static void begin_row(struct stream_progress *progress, uint64_t since_ms)
 	progress->since_ms = since_ms;
 }
 
-/* How long a sender's TCP connection had nothing in flight before what is stuck now. (Not known of a queue pair, and of a path
- * that passes heartbeats only: the part before the last one counts as well.) */
+/* How long a sender's TCP connection had nothing in flight before what is stuck now. (Not known of a queue pair, and of
+ * a path that passes heartbeats only: the part before the last one counts as well.) */
 static uint64_t idle_ms(const struct anynet_stream *stream, uint64_t now)
 {
 	uint64_t until_ms = stream->path.health.silent_ms ? stream->path.health.silent_ms : now;
@@ -112,7 +112,8 @@ uint64_t progress_pause_ms(const struct anynet_stream *stream)
 	return same < 2 ? 0 : anynet_min(PAUSE_MIN_MS << anynet_min(same - 1, PAUSE_SHIFTS), PAUSE_MAX_MS);
 }
 
-/* Did the connection join the stream's own NICs, over TCP, with no queue pair wanted, and did it break or was it suspect? */
+/* Did the connection join the stream's own NICs, over TCP, with no queue pair wanted, and did it break or was it
+ * suspect? */
 static bool home_broke(const struct anynet_stream *stream)
 {
 	return (stream->breaks.err || stream->state == STREAM_SUSPECT) &&

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Net API v8 (net-api.md §1.3, §1.4), native in NCCL 2.20 - 2.23: registrations above 2 GiB, mhandles valid for a whole device. */
+/* Net API v8 (net-api.md §1.3, §1.4), native in NCCL 2.20 - 2.23: registrations above 2 GiB, mhandles valid for a whole
+ * device. */
 #ifndef ANYNET_ABI_NET_V8_H
 #define ANYNET_ABI_NET_V8_H
 
