@@ -241,7 +241,7 @@ static void *background_thread(void *arg)
 		end_closed(&look);
 		if (ib_chores())
 			registry_each(poke_all, NULL);
-		pause_ms = look.urgent ? URGENT_MS : look.asked ? GRACE_MS : LOOK_MS;
+		pause_ms = look.urgent ? URGENT_MS : look.asked ? GRACE_MS : (int)(last + LOOK_MS - now);
 	}
 	stats_want(false);
 	return arg;

@@ -47,7 +47,7 @@ void comm_attend(struct anynet_comm *comm)
 	    atomic_load(&comm->session->carrier_event) || atomic_load(&comm->session->probed))
 		watch_comm(comm, now);
 	else
-		watch_glance(comm, now);
+		watch_asked(comm, now);
 	if (!comm->is_send && !comm_error(comm))
 		comm_transmit(comm); /* control frames such as SUSPECT */
 	if (!comm->is_send && comm->down)

@@ -43,13 +43,17 @@ static uint64_t silence_of(struct path_health *health, const struct stream_signs
 			   uint64_t now)
 {
 	uint64_t heard_ms = now - anynet_min(now, signs->quiet_ms);
+	bool answered = signs->acked != health->seen.acked;
 
 	if (!signs->waiting) {
 		health->silent_ms = 0;
 		return 0;
 	}
-	if (signs->acked != health->seen.acked || !health->silent_ms)
-		health->silent_ms = now - anynet_min(now, anynet_min(signs->sent_ms, SENT_MOST_MS));
+	if (answered || !health->silent_ms) {
+		uint64_t busy_ms = answered ? 0 : (signs->busy_us - health->seen.busy_us) / 1000;
+
+		health->silent_ms = now - anynet_min(now, anynet_min(anynet_max(busy_ms, signs->sent_ms), SENT_MOST_MS));
+	}
 	health->silent_ms = anynet_max(health->silent_ms, heard_ms);
 	return now - health->silent_ms;
 }
@@ -227,31 +231,34 @@ static void glance_soon(struct anynet_comm *comm, uint64_t now)
 	watch->glance_ms = anynet_min(watch->glance_ms, now + GLANCE_MS);
 }
 
-/* True: something is not acknowledged. Skips queue pairs, which have a timeout of their own. */
+/* True: something has not been acknowledged for a while. Skips queue pairs, which have a timeout of their own. */
 static bool glance_at_streams(struct anynet_comm *comm, uint64_t now)
 {
 	bool out = false;
 
 	for (unsigned i = 0; i < comm->stream_count && !comm_error(comm); i++) {
 		struct anynet_stream *stream = comm->streams[i];
+		uint64_t silent_ms;
 
 		if (!stream_stands(stream) || stream->qp.carries)
 			continue;
 		watch_stream(comm, stream, now); /* may free it */
-		out |= stream_stands(comm->streams[i]) && comm->streams[i]->path.health.silent_ms;
+		silent_ms = stream_stands(comm->streams[i]) ? comm->streams[i]->path.health.silent_ms : 0;
+		out |= silent_ms && now - silent_ms >= GLANCE_MS;
 	}
 	return out;
 }
 
-void watch_glance(struct anynet_comm *comm, uint64_t now)
+/* `asked`: also if requests progress. */
+static void glance(struct anynet_comm *comm, bool asked, uint64_t now)
 {
 	struct comm_watch *watch = &comm->session->watch;
 	uint64_t progress = message_ops(comm)->progress(comm);
 	bool out;
 
-	if (now < watch->glance_ms || !has_alternative(comm) || !recovery_wanted())
+	if (!has_alternative(comm) || !recovery_wanted())
 		return;
-	out = is_waiting(comm) && progress == watch->glanced && glance_at_streams(comm, now);
+	out = is_waiting(comm) && (asked || progress == watch->glanced) && glance_at_streams(comm, now);
 	atomic_store(&watch->out, out);
 	if (progress != watch->glanced || !is_waiting(comm) || out)
 		watch->pause_ms = GLANCE_MS;
@@ -259,6 +266,20 @@ void watch_glance(struct anynet_comm *comm, uint64_t now)
 		watch->pause_ms = anynet_min(watch->pause_ms * 2, WATCH_MS);
 	watch->glanced = progress;
 	watch->glance_ms = now + watch->pause_ms;
+}
+
+void watch_glance(struct anynet_comm *comm, uint64_t now)
+{
+	if (now >= comm->session->watch.glance_ms)
+		glance(comm, false, now);
+}
+
+void watch_asked(struct anynet_comm *comm, uint64_t now)
+{
+	const struct comm_watch *watch = &comm->session->watch;
+
+	if (now + watch->pause_ms >= watch->glance_ms + GLANCE_MS)
+		glance(comm, true, now);
 }
 
 /* `all`: also at streams that work. Needed while something waits, or when a carrier has changed. */

@@ -14,4 +14,8 @@ void watch_comm(struct anynet_comm *comm, uint64_t now_ms);
  * during turns; does nothing until the next check is due. As watch_comm otherwise. */
 void watch_glance(struct anynet_comm *comm, uint64_t now_ms);
 
+/* The same when comm->attention asks for it: also before the next check is due, and while requests progress. A program
+ * that sends now and then may not call again before something in flight is late. */
+void watch_asked(struct anynet_comm *comm, uint64_t now_ms);
+
 #endif

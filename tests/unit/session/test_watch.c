@@ -278,7 +278,28 @@ static void test_a_silence_begins_before_the_first_look(void **state)
 	assert_true(signs_suspect(0));
 }
 
-/* The background thread asks again soon, until something moves. */
+/* The kernel also says for how long anything has been in flight. This counts if nothing was acknowledged meanwhile. */
+static void test_data_sent_later_does_not_shorten_a_silence(void **state)
+{
+	(void)state;
+	for (uint64_t acked = 5; acked <= 6; acked++) {
+		open_with_alternative(true);
+		signs.streams[0] = signs_healthy;
+		signs.streams[0].acked = 5;
+		signs.streams[0].busy_us = 700000;
+		signs_look_after(0);
+		signs.streams[0] = signs_dead;
+		signs.streams[0].acked = acked;
+		signs.streams[0].busy_us = 700000 + 1000 * (PATIENCE_MS - 1);
+		signs_look_after(PATIENCE_MS);
+		assert_false(signs_suspect(0));
+		signs_look_after(1);
+		assert_int_equal(signs_suspect(0), acked == 5);
+		pair_close(&signs.pair);
+	}
+}
+
+/* The background thread asks again soon, until what is in flight is acknowledged. */
 static void test_what_is_not_acknowledged_is_looked_at_soon(void **state)
 {
 	struct anynet_comm *comm;
@@ -293,10 +314,28 @@ static void test_what_is_not_acknowledged_is_looked_at_soon(void **state)
 	comm_attend(comm);
 	assert_true(atomic_load(&comm->session->watch.out));
 	assert_false(atomic_load(&comm->attention));
-	to_send(comm)->moved++;
+	signs.streams[0].acked++;
 	comm->session->watch.glance_ms = 0;
 	comm_attend(comm);
 	assert_false(atomic_load(&comm->session->watch.out));
+}
+
+/* A program that sends now and then makes progress each time, and then may not call for long. */
+static void test_a_comm_that_is_asked_looks_while_it_progresses(void **state)
+{
+	struct anynet_comm *comm;
+
+	(void)state;
+	open_with_alternative(true);
+	comm = signs_comm();
+	comm_attend(comm);
+	signs.streams[0] = signs_dead;
+	signs.streams[0].sent_ms = PATIENCE_MS / 2;
+	to_send(comm)->moved++;
+	comm->session->watch.looked_ms = comm->session->watch.glance_ms = os_now_ms();
+	comm->session->watch.pause_ms = WATCH_MS;
+	comm_attend(comm);
+	assert_true(atomic_load(&comm->session->watch.out));
 }
 
 static void test_a_comm_that_has_failed_is_not_looked_at_soon(void **state)
@@ -363,7 +402,9 @@ int main(void)
 		TEST(test_an_alarm_counts_as_false_unless_something_was_lost),
 		TEST(test_a_connection_knows_whether_the_one_before_lost_something),
 		TEST(test_a_silence_begins_before_the_first_look),
+		TEST(test_data_sent_later_does_not_shorten_a_silence),
 		TEST(test_what_is_not_acknowledged_is_looked_at_soon),
+		TEST(test_a_comm_that_is_asked_looks_while_it_progresses),
 		TEST(test_a_comm_that_has_failed_is_not_looked_at_soon),
 		TEST(test_a_waiting_caller_checks_silent_paths),
 	};
