@@ -51,7 +51,7 @@ enum outcome {
 enum promise {
 	WORKS, /* everything works without this call */
 	FAILS,
-	FAILS_BY_TCP, /* … unless a queue pair carries the data */
+	FAILS_BY_TCP, /* … unless a queue pair carries the data, and none breaks: TCP carries it until the next one is proven */
 };
 
 enum variant {
@@ -278,10 +278,9 @@ static int try_once(const struct job_plan *plan, const struct refusal *refusal,
 	if (fine && variant == BY_VERBS)
 		slower = !has_used_verbs();
 	check_that(!slower || refusal->nr >= 0, "no queue pair is used");
-	if (fine) {
+	if (fine && refusal->promise != FAILS_BY_TCP)
 		hurt_all(HURT_SHUT);
-		fine = attempt_exchange(3, true);
-	}
+	fine = fine && attempt_exchange(3, true);
 	if (!fine)
 		meet_unauthenticated_peer(WAITS);
 	check_that(fine || atomic_load(&attempt.job.warns), "an error, and not a word about it");
