@@ -199,7 +199,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_RECOVERY_TIMEOUT",
 		.initial = "60s",
 		.accepts = "0 to 60min, suffix ms, s or min; a bare number is seconds",
-		.doc = "Time to recover the last connection to a peer before its requests fail. 0: a broken "
+		.doc = "Time to recover a connection to a peer before its requests fail. 0: a broken "
 		       "connection fails at once.",
 		.parse = anynet_parse_time,
 		.offset = offsetof(struct anynet_config, recovery_timeout_ms),

@@ -19,10 +19,25 @@ int stream_log_init(struct anynet_stream *stream)
 	return stream->log.frames ? 0 : -ENOMEM;
 }
 
+static bool is_of_message(const struct frame_id *id)
+{
+	return id->type == ANYNET_FRAME_DATA || id->type == ANYNET_FRAME_RTS;
+}
+
 static bool is_over(struct anynet_stream *stream, const struct frame_id *id)
 {
-	return (id->type == ANYNET_FRAME_DATA || id->type == ANYNET_FRAME_RTS) &&
-	       send_frame_over((struct send_comm *)stream->comm, id);
+	return is_of_message(id) && send_frame_over((struct send_comm *)stream->comm, id);
+}
+
+bool stream_log_owes(struct anynet_stream *stream)
+{
+	for (uint64_t n = stream->log.end; n != stream->log.first; n--) {
+		const struct frame_id *id = &stream_log_at(stream, n - 1)->id;
+
+		if (is_of_message(id))
+			return !is_over(stream, id);
+	}
+	return false;
 }
 
 /* Drops the consumed frames. Returns their number. A queue pair reports each frame as arrived, and that may be all that a

@@ -50,6 +50,9 @@ static inline void stream_taken(struct anynet_stream *stream)
 	send_written((struct send_comm *)stream->comm, id);
 }
 
+/* Is anything queued, or sent and not acknowledged, that only this stream can bring? */
+bool stream_log_owes(struct anynet_stream *stream);
+
 /* Goes back to the receiver's position. 0, or -EPROTO: it cannot be there. */
 int stream_log_rewind(struct anynet_stream *stream, struct stream_position to);
 

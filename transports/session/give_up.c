@@ -3,39 +3,16 @@
 #include "session/give_up.h"
 
 #include <errno.h>
-#include <stdio.h>
 
 #include <nccl_net/log.h>
 
 #include "base/libc_text.h"
-#include "base/socket.h"
 #include "session/progress.h"
 #include "session/recovery.h"
 #include "session/redial.h"
 
 #define GONE_MS       500 /* dials refused for so long: the peer's process is gone */
 #define GONE_REFUSALS 2
-
-static void describe_attempts(const struct anynet_comm *comm, char *text, size_t bytes)
-{
-	const struct recovery *recovery = comm->session->recovery;
-	size_t used = 0;
-
-	text[0] = '\0';
-	for (unsigned i = 0; i < recovery->attempt_count && used < bytes; i++) {
-		char from[SOCKET_TEXT_BYTES], to[SOCKET_TEXT_BYTES];
-		struct dial dial = DIAL_INIT;
-		int n;
-
-		if (!dial_pair(&dial, &comm->session->paths, recovery->attempts[i].pair))
-			continue;
-		n = snprintf(text + used, bytes - used, "%s%s -> %s (%s)", used ? ", " : "; tried ",
-			     socket_text(&dial.from, from, sizeof(from)),
-			     socket_text(&dial.to, to, sizeof(to)),
-			     socket_error(recovery->attempts[i].err));
-		used += n > 0 ? (size_t)n : 0;
-	}
-}
 
 bool give_up_read_last(struct anynet_comm *comm)
 {
@@ -87,7 +64,7 @@ void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t now)
 
 	if (!give_up_read_last(comm))
 		return;
-	describe_attempts(comm, attempts, sizeof(attempts));
+	redial_describe(comm, attempts, sizeof(attempts));
 	if (comm_pending(comm))
 		fail(comm, err, why, attempts, now);
 	else

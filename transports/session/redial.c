@@ -3,8 +3,10 @@
 #include "session/redial.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "base/socket.h"
 #include "session/progress.h"
 
 /* Limits for the connection to be established, then for the WELCOME. A limit is the minimum plus LIMIT_RTTS round trips
@@ -57,6 +59,27 @@ static void note(struct recovery *recovery, struct anynet_wire_pair pair, int er
 	if (i == recovery->attempt_count)
 		recovery->attempt_count++;
 	recovery->attempts[i] = (struct attempt){ pair, err };
+}
+
+void redial_describe(const struct anynet_comm *comm, char *text, size_t bytes)
+{
+	const struct recovery *recovery = comm->session->recovery;
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (unsigned i = 0; recovery && i < recovery->attempt_count && used < bytes; i++) {
+		char from[SOCKET_TEXT_BYTES], to[SOCKET_TEXT_BYTES];
+		struct dial dial = DIAL_INIT;
+		int n;
+
+		if (!dial_pair(&dial, &comm->session->paths, recovery->attempts[i].pair))
+			continue;
+		n = snprintf(text + used, bytes - used, "%s%s -> %s (%s)", used ? ", " : "; tried ",
+			     socket_text(&dial.from, from, sizeof(from)),
+			     socket_text(&dial.to, to, sizeof(to)),
+			     socket_error(recovery->attempts[i].err));
+		used += n > 0 ? (size_t)n : 0;
+	}
 }
 
 /* Nothing listens there. A process that lives keeps its listening sockets open for as long as it has the comm. */
@@ -112,6 +135,7 @@ void redial_next(struct redial *redial, uint64_t now)
 void redial_failed(struct anynet_comm *comm, struct redial *redial, int err, uint64_t now)
 {
 	note(comm->session->recovery, redial->pair, err);
+	redial->unanswered = err == -ETIMEDOUT && redial->dial.state > DIAL_HELLO && !socket_unsent(redial->dial.fd);
 	if (redial->aim == REDIAL_HOME)
 		;
 	else if (err == -ECONNREFUSED)

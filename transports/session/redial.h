@@ -21,6 +21,7 @@ enum redial_aim {
 struct redial {
 	enum redial_aim aim;
 	bool said; /* a RESUME has been sent: the receiver may have switched to its connection */
+	bool unanswered; /* the last dial failed because the peer's process does not answer; its host acknowledges */
 	struct dial dial;
 	struct anynet_wire_pair pair; /* being dialled */
 	unsigned pairs;               /* pairs in a round */
@@ -35,7 +36,7 @@ struct attempt {
 };
 
 struct recovery {
-	uint64_t since_ms;   /* no stream works since then; 0 = one does, or the comm waits for nothing */
+	uint64_t since_ms;   /* the comm is cut off since then (recovery.c); 0 = it is not, or waits for nothing */
 	uint64_t refused_ms; /* first of `refusals`, which are in a row; 0 = none */
 	bool told;           /* receiver: a PROBE has been answered since no stream works */
 	unsigned refusals;
@@ -73,6 +74,9 @@ void redial_hurry(struct redial *redial);
  * failed and scheduled again. */
 int redial_step(struct anynet_comm *comm, struct anynet_stream *stream, struct redial *redial,
 		uint64_t now_ms);
+
+/* Fill `text` with the addresses that were dialled in this recovery, and why in vain, for a log line: "; tried …", or "". */
+void redial_describe(const struct anynet_comm *comm, char *text, size_t bytes);
 
 /* redial_next: the dial did not help. Close it and schedule the next pair, after a pause if all have been tried.
  * redial_failed: the same, and record the error. */

@@ -14,6 +14,7 @@
 #include "device/carrier.h"
 #include "session/progress.h"
 #include "session/recovery.h"
+#include "session/redial.h"
 
 /* Time allowed for an acknowledgement, in addition to measured round trips: */
 #define SLACK_US     20000 /* for busy kernels */
@@ -196,7 +197,7 @@ static void warn_of_stall(struct anynet_comm *comm, uint64_t now)
 	const char *why = comm->is_send ? "the peer's process may be stopped or busy elsewhere"
 					: "the peer has sent nothing: its process may be stopped, "
 					  "busy elsewhere, or waiting for another rank";
-	char asked[160], seconds[SECONDS_TEXT_BYTES];
+	char asked[160], seconds[SECONDS_TEXT_BYTES], tried[400] = "";
 
 	if (!limit || stall < limit || comm->session->watch.warned)
 		return;
@@ -205,11 +206,13 @@ static void warn_of_stall(struct anynet_comm *comm, uint64_t now)
 	message_ops(comm)->describe(comm, asked, sizeof(asked));
 	recorder_note(comm, NULL, ANYNET_EVENT_STALLED, 0, stall, asked);
 	for (unsigned i = 0; i < comm->stream_count; i++)
-		if (comm->streams[i] && !stream_works(comm->streams[i]))
+		if (comm->streams[i] && !stream_works(comm->streams[i])) {
 			why = "its connections are broken or silent and are being replaced";
-	anynet_warn("%s peer %s pid %u addr %s dev %s: no progress for %s s: %s; %s",
+			redial_describe(comm, tried, sizeof(tried));
+		}
+	anynet_warn("%s peer %s pid %u addr %s dev %s: no progress for %s s: %s; %s%s",
 		    comm_direction(comm), comm->peer.host, comm->peer.pid, comm->peer.addr,
-		    comm->dev->name, seconds_text(stall, 0, seconds), asked, why);
+		    comm->dev->name, seconds_text(stall, 0, seconds), asked, why, tried);
 }
 
 /* Are there requests that are not done, or sends reported done and not acknowledged? */
