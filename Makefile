@@ -24,7 +24,7 @@ check:
 	tools/deps.sh build check package
 	tests/check.sh quick
 
-# All tests: an hour on 2 cores. FUZZ_SECONDS=5 shortens the fuzzers.
+# All tests: two hours on 2 cores. FUZZ_SECONDS=5 shortens the fuzzers.
 check-all:
 	tools/deps.sh build check package
 	tests/check_all.sh quick rest kinds tsan fuzz clang lint coverage aarch64 guest nccl mutations
