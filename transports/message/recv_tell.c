@@ -194,10 +194,12 @@ static size_t make_suspect(struct recv_comm *comm, uint8_t *frame)
 
 void recv_suspect(struct anynet_comm *base, unsigned index, bool suspect)
 {
+	struct recv_owed *owed = &to_recv(base)->owed;
 	uint64_t bit = 1ull << index;
 
-	to_recv(base)->owed.suspects =
-		suspect ? to_recv(base)->owed.suspects | bit : to_recv(base)->owed.suspects & ~bit;
+	owed->suspects = suspect ? owed->suspects | bit : owed->suspects & ~bit;
+	/* The sender is to know what it has to send again. */
+	owed->ack |= suspect && owed->complete;
 }
 
 void recv_bye(struct anynet_comm *base)

@@ -31,7 +31,7 @@ static bool is_over(struct anynet_stream *stream, const struct frame_id *id)
 
 bool stream_log_owes(struct anynet_stream *stream)
 {
-	for (uint64_t n = stream->log.end; n != stream->log.first; n--) {
+	for (uint64_t n = stream->log.end; n > anynet_max(stream->log.first, stream->log.arrived); n--) {
 		const struct frame_id *id = &stream_log_at(stream, n - 1)->id;
 
 		if (is_of_message(id))

@@ -50,7 +50,7 @@ static inline void stream_taken(struct anynet_stream *stream)
 	send_written((struct send_comm *)stream->comm, id);
 }
 
-/* Is anything queued, or sent and not acknowledged, that only this stream can bring? */
+/* Are frames of messages queued, or sent and not acknowledged? */
 bool stream_log_owes(struct anynet_stream *stream);
 
 /* Goes back to the receiver's position. 0, or -EPROTO: it cannot be there. */

@@ -69,9 +69,9 @@ struct session {
 		uint64_t since_ms;  /* pending requests have not progressed since then; 0 = none are pending */
 		uint64_t looked_ms; /* last check by watch_comm */
 		uint64_t pinged_ms; /* last heartbeat */
-		uint64_t glanced;   /* progress count at the last watch_glance */
-		uint64_t glance_ms; /* next watch_glance */
-		uint64_t pause_ms;  /* until the one after that */
+		uint64_t glanced;    /* progress count at the last watch_glance */
+		uint64_t glanced_ms; /* its time */
+		uint64_t pause_ms;   /* until the next one */
 		_Atomic bool out;   /* something is not acknowledged, and nothing moves: the next glance is to be soon */
 		bool warned;        /* this stall has been warned of */
 	} watch;

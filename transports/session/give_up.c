@@ -3,10 +3,12 @@
 #include "session/give_up.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include <nccl_net/log.h>
 
 #include "base/libc_text.h"
+#include "message/stream_log.h"
 #include "session/progress.h"
 #include "session/recovery.h"
 #include "session/redial.h"
@@ -50,12 +52,14 @@ static uint64_t since(uint64_t begin_ms, uint64_t now)
 static void fail(struct anynet_comm *comm, int err, const char *why, const char *attempts, uint64_t now)
 {
 	const struct recovery *recovery = comm->session->recovery;
-	char asked[160] = "", lost[SECONDS_TEXT_BYTES], stalled[SECONDS_TEXT_BYTES];
+	char asked[160] = "", lost[64] = "", seconds[SECONDS_TEXT_BYTES];
 
 	message_ops(comm)->describe(comm, asked, sizeof(asked));
-	comm_fail(comm, NULL, err, "%s%s%s; without a connection for %s s; pending: %s, for %s s", why,
-		  recovery->refusal, attempts, seconds_text(since(recovery->since_ms, now), 1, lost), asked,
-		  seconds_text(since(comm->session->watch.since_ms, now), 1, stalled));
+	if (recovery->since_ms)
+		snprintf(lost, sizeof(lost), "; without a connection for %s s",
+			 seconds_text(since(recovery->since_ms, now), 1, seconds));
+	comm_fail(comm, NULL, err, "%s%s%s%s; pending: %s, for %s s", why, recovery->refusal, attempts, lost, asked,
+		  seconds_text(since(comm->session->watch.since_ms, now), 1, seconds));
 }
 
 void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t now)
@@ -128,9 +132,44 @@ static void give_up_if_stuck(struct anynet_comm *comm, uint64_t now)
 	}
 }
 
+/* Has the stream been broken for ANYNET_RECOVERY_TIMEOUT, while requests wait or it has something to bring? Requests may
+ * wait for what the receiver has told over its last path, and the sender has not read. A peer that is stopped is waited
+ * for, as over the streams that work. */
+static bool is_missed(const struct anynet_comm *comm, struct anynet_stream *stream, uint64_t now)
+{
+	const struct redial *redial = &comm->session->recovery->redials[stream->index];
+	uint64_t since_ms = anynet_max(stream->breaks.ms, redial->unanswered_ms);
+
+	if (stream_stands(stream))
+		return false;
+	if (!stream_log_owes(stream) && !comm->session->watch.since_ms)
+		return false;
+	if (!stream_log_owes(stream))
+		since_ms = anynet_max(since_ms, comm->session->watch.since_ms);
+	return now >= since_ms + (uint64_t)anynet_net.cfg->recovery_timeout_ms;
+}
+
+/* Gives up if a stream cannot be connected again beside others that work. */
+static void give_up_if_missed(struct anynet_comm *comm, uint64_t now)
+{
+	for (unsigned i = 0; comm->is_send && i < comm->stream_count && !ends_unnoticed(comm); i++) {
+		struct anynet_stream *stream = comm->streams[i];
+		char why[200];
+
+		if (!stream || !is_missed(comm, stream, now))
+			continue;
+		snprintf(why, sizeof(why), "path %u of %u broke and did not come back within ANYNET_RECOVERY_TIMEOUT, although "
+			 "another one works", i, comm->stream_count);
+		give_up(comm, -ETIMEDOUT, why, now);
+		return;
+	}
+}
+
 bool give_up_if_lost(struct anynet_comm *comm, uint64_t now)
 {
 	give_up_if_stuck(comm, now);
+	if (comm->session->recovery && !comm->session->recovery->since_ms)
+		give_up_if_missed(comm, now);
 	if (!comm->session->recovery)
 		return true;
 	if (!comm->session->recovery->since_ms || comm->session->unread)

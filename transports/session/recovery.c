@@ -7,7 +7,6 @@
 
 #include <nccl_net/log.h>
 
-#include "message/stream_log.h"
 #include "session/give_up.h"
 #include "session/progress.h"
 #include "session/redial.h"
@@ -261,21 +260,6 @@ static bool any_stream_works(const struct anynet_comm *comm)
 	return false;
 }
 
-/* Does this stream owe the receiver something that no connection can bring? One to a process that is stopped may. */
-static bool is_lost(struct anynet_stream *stream, const struct redial *redial)
-{
-	return stream && !stream_stands(stream) && !redial->unanswered && stream_log_owes(stream);
-}
-
-/* Must the comm fail if it goes on like this? */
-static bool is_cut_off(const struct anynet_comm *comm)
-{
-	for (unsigned i = 0; comm->is_send && i < comm->stream_count; i++)
-		if (is_lost(comm->streams[i], &comm->session->recovery->redials[i]))
-			return true;
-	return !any_stream_works(comm);
-}
-
 /* Is a step due before the background thread's next visit? */
 static bool is_busy(const struct recovery *recovery, uint64_t now)
 {
@@ -308,12 +292,12 @@ void recovery_step(struct anynet_comm *comm, uint64_t now)
 
 	if (any_stream_works(comm))
 		recovery->told = false;
-	if (any_stream_works(comm) || !waits(comm))
-		recovery->refused_ms = recovery->refusals = 0;
-	if (!is_cut_off(comm) || !waits(comm))
-		recovery->since_ms = 0;
-	else if (!recovery->since_ms)
+	if (any_stream_works(comm) || !waits(comm)) {
+		recovery->since_ms = recovery->refused_ms = 0;
+		recovery->refusals = 0;
+	} else if (!recovery->since_ms) {
 		recovery->since_ms = now;
+	}
 	for (unsigned i = 0; comm->is_send && comm->session->recovery && i < recovery->streams; i++)
 		step_redial(comm, &recovery->redials[i], i, now);
 	if (!comm->is_send)

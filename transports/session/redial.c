@@ -135,7 +135,6 @@ void redial_next(struct redial *redial, uint64_t now)
 void redial_failed(struct anynet_comm *comm, struct redial *redial, int err, uint64_t now)
 {
 	note(comm->session->recovery, redial->pair, err);
-	redial->unanswered = err == -ETIMEDOUT && redial->dial.state > DIAL_HELLO && !socket_unsent(redial->dial.fd);
 	if (redial->aim == REDIAL_HOME)
 		;
 	else if (err == -ECONNREFUSED)
@@ -251,6 +250,8 @@ int redial_step(struct anynet_comm *comm, struct anynet_stream *stream, struct r
 	if (!ret)
 		ret = dial_step(dial);
 	redial->said |= dial->state > DIAL_HELLO && dial->kind != ANYNET_KIND_QP;
+	if (ret == -EAGAIN && dial->state > DIAL_HELLO && !socket_unsent(dial->fd))
+		redial->unanswered_ms = now;
 	if (ret == -EAGAIN && now < redial->limit_ms + (dial->state == DIAL_HELLO ? 0 : answer_limit(comm, redial)))
 		return -EAGAIN;
 	if (ret) {

@@ -21,13 +21,13 @@ enum redial_aim {
 struct redial {
 	enum redial_aim aim;
 	bool said; /* a RESUME has been sent: the receiver may have switched to its connection */
-	bool unanswered; /* the last dial failed because the peer's process does not answer; its host acknowledges */
 	struct dial dial;
 	struct anynet_wire_pair pair; /* being dialled */
 	unsigned pairs;               /* pairs in a round */
 	unsigned tries;
 	uint32_t epoch; /* of the latest hello */
 	uint64_t next_ms, limit_ms, pause_ms;
+	uint64_t unanswered_ms; /* until then the peer's host had acknowledged a hello that its process did not answer */
 };
 
 struct attempt {
@@ -36,7 +36,7 @@ struct attempt {
 };
 
 struct recovery {
-	uint64_t since_ms;   /* the comm is cut off since then (recovery.c); 0 = it is not, or waits for nothing */
+	uint64_t since_ms;   /* no stream works since then; 0 = one does, or the comm waits for nothing */
 	uint64_t refused_ms; /* first of `refusals`, which are in a row; 0 = none */
 	bool told;           /* receiver: a PROBE has been answered since no stream works */
 	unsigned refusals;

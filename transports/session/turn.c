@@ -43,7 +43,7 @@ void comm_attend(struct anynet_comm *comm)
 		return;
 	}
 	now = os_now_ms();
-	if (now - comm->session->watch.looked_ms >= WATCH_MS ||
+	if (now - comm->session->watch.looked_ms >= WATCH_MS / 2 || /* the thread that asks each WATCH_MS may come early */
 	    atomic_load(&comm->session->carrier_event) || atomic_load(&comm->session->probed))
 		watch_comm(comm, now);
 	else

@@ -52,8 +52,9 @@ static uint64_t silence_of(struct path_health *health, const struct stream_signs
 	}
 	if (answered || !health->silent_ms) {
 		uint64_t busy_ms = answered ? 0 : (signs->busy_us - health->seen.busy_us) / 1000;
+		uint64_t age_ms = anynet_min(anynet_max(busy_ms, signs->sent_ms), SENT_MOST_MS);
 
-		health->silent_ms = now - anynet_min(now, anynet_min(anynet_max(busy_ms, signs->sent_ms), SENT_MOST_MS));
+		health->silent_ms = now - anynet_min(now, age_ms);
 	}
 	health->silent_ms = anynet_max(health->silent_ms, heard_ms);
 	return now - health->silent_ms;
@@ -198,6 +199,7 @@ static void warn_of_stall(struct anynet_comm *comm, uint64_t now)
 					: "the peer has sent nothing: its process may be stopped, "
 					  "busy elsewhere, or waiting for another rank";
 	char asked[160], seconds[SECONDS_TEXT_BYTES], tried[400] = "";
+	bool broken = false;
 
 	if (!limit || stall < limit || comm->session->watch.warned)
 		return;
@@ -206,10 +208,11 @@ static void warn_of_stall(struct anynet_comm *comm, uint64_t now)
 	message_ops(comm)->describe(comm, asked, sizeof(asked));
 	recorder_note(comm, NULL, ANYNET_EVENT_STALLED, 0, stall, asked);
 	for (unsigned i = 0; i < comm->stream_count; i++)
-		if (comm->streams[i] && !stream_works(comm->streams[i])) {
-			why = "its connections are broken or silent and are being replaced";
-			redial_describe(comm, tried, sizeof(tried));
-		}
+		broken |= comm->streams[i] && !stream_works(comm->streams[i]);
+	if (broken) {
+		why = "its connections are broken or silent and are being replaced";
+		redial_describe(comm, tried, sizeof(tried));
+	}
 	anynet_warn("%s peer %s pid %u addr %s dev %s: no progress for %s s: %s; %s%s",
 		    comm_direction(comm), comm->peer.host, comm->peer.pid, comm->peer.addr,
 		    comm->dev->name, seconds_text(stall, 0, seconds), asked, why, tried);
@@ -230,26 +233,32 @@ static void glance_soon(struct anynet_comm *comm, uint64_t now)
 		return;
 	atomic_store(&watch->out, true);
 	watch->glanced = message_ops(comm)->progress(comm);
+	watch->glanced_ms = now;
 	watch->pause_ms = GLANCE_MS;
-	watch->glance_ms = anynet_min(watch->glance_ms, now + GLANCE_MS);
 }
 
-/* True: something has not been acknowledged for a while. Skips queue pairs, which have a timeout of their own. */
+/* Has something not been acknowledged for longer than a round trip? */
+static bool is_late(const struct anynet_stream *stream, uint64_t now)
+{
+	const struct path_health *health = &stream->path.health;
+
+	return health->silent_ms && now - health->silent_ms >= GLANCE_MS + health->seen.rtt_us / 1000;
+}
+
+/* True: something is late. Skips queue pairs, which have a timeout of their own. */
 static bool glance_at_streams(struct anynet_comm *comm, uint64_t now)
 {
-	bool out = false;
+	bool late = false;
 
 	for (unsigned i = 0; i < comm->stream_count && !comm_error(comm); i++) {
 		struct anynet_stream *stream = comm->streams[i];
-		uint64_t silent_ms;
 
 		if (!stream_stands(stream) || stream->qp.carries)
 			continue;
 		watch_stream(comm, stream, now); /* may free it */
-		silent_ms = stream_stands(comm->streams[i]) ? comm->streams[i]->path.health.silent_ms : 0;
-		out |= silent_ms && now - silent_ms >= GLANCE_MS;
+		late |= stream_stands(comm->streams[i]) && is_late(comm->streams[i], now);
 	}
-	return out;
+	return late;
 }
 
 /* `asked`: also if requests progress. */
@@ -268,20 +277,20 @@ static void glance(struct anynet_comm *comm, bool asked, uint64_t now)
 	else
 		watch->pause_ms = anynet_min(watch->pause_ms * 2, WATCH_MS);
 	watch->glanced = progress;
-	watch->glance_ms = now + watch->pause_ms;
+	watch->glanced_ms = now;
 }
 
 void watch_glance(struct anynet_comm *comm, uint64_t now)
 {
-	if (now >= comm->session->watch.glance_ms)
+	const struct comm_watch *watch = &comm->session->watch;
+
+	if (now >= watch->glanced_ms + watch->pause_ms)
 		glance(comm, false, now);
 }
 
 void watch_asked(struct anynet_comm *comm, uint64_t now)
 {
-	const struct comm_watch *watch = &comm->session->watch;
-
-	if (now + watch->pause_ms >= watch->glance_ms + GLANCE_MS)
+	if (now >= comm->session->watch.glanced_ms + GLANCE_MS)
 		glance(comm, true, now);
 }
 

@@ -55,6 +55,28 @@ static void test_a_receiver_tells_of_a_suspicion_once_on_another_stream(void **s
 	assert_false(suspect_came(1, 0));
 }
 
+/* So the sender knows what it has to send again. Otherwise acknowledgements of such messages wait for each other. */
+static void test_what_has_come_is_acknowledged_when_a_path_is_suspect(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(0, 7, 0, 5);
+	struct anynet_request *req;
+	uint8_t bitmap[ANYNET_ACK_BYTES];
+
+	(void)state;
+	req = signs_open_recv(2);
+	frame_put(signs.pair.fds[1], &frame, "first");
+	pair_finish(&req, 1, NULL);
+	assert_int_equal(comm_transmit(signs.pair.recv), 0);
+	assert_false(frame_get(signs.pair.fds[1], &frame, bitmap, sizeof(bitmap)));
+	pair_irecv(&signs.pair, signs.in, 64, 7);
+	signs_lose(0);
+	signs_look_after(1100);
+	assert_true(suspect_came(1, 0));
+	assert_true(frame_get(signs.pair.fds[1], &frame, bitmap, sizeof(bitmap)));
+	assert_int_equal(frame.type, ANYNET_FRAME_ACK);
+	assert_int_equal(bitmap[0], 1);
+}
+
 static void test_a_suspicion_waits_for_a_stream_that_works(void **state)
 {
 	(void)state;
@@ -265,6 +287,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, signs_setup, signs_teardown)
 		TEST(test_a_receiver_tells_of_a_suspicion_once_on_another_stream),
+		TEST(test_what_has_come_is_acknowledged_when_a_path_is_suspect),
 		TEST(test_a_suspicion_waits_for_a_stream_that_works),
 		TEST(test_a_stream_does_not_suspect_itself),
 		TEST(test_acks_go_by_a_stream_that_is_not_suspect),

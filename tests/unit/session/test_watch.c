@@ -315,7 +315,7 @@ static void test_what_is_not_acknowledged_is_looked_at_soon(void **state)
 	assert_true(atomic_load(&comm->session->watch.out));
 	assert_false(atomic_load(&comm->attention));
 	signs.streams[0].acked++;
-	comm->session->watch.glance_ms = 0;
+	comm->session->watch.glanced_ms = 0;
 	comm_attend(comm);
 	assert_false(atomic_load(&comm->session->watch.out));
 }
@@ -332,10 +332,18 @@ static void test_a_comm_that_is_asked_looks_while_it_progresses(void **state)
 	signs.streams[0] = signs_dead;
 	signs.streams[0].sent_ms = PATIENCE_MS / 2;
 	to_send(comm)->moved++;
-	comm->session->watch.looked_ms = comm->session->watch.glance_ms = os_now_ms();
+	comm->session->watch.looked_ms = os_now_ms();
+	comm->session->watch.glanced_ms = os_now_ms() + WATCH_MS; /* was not a moment ago */
+	comm_attend(comm);
+	assert_false(atomic_load(&comm->session->watch.out));
+	comm->session->watch.glanced_ms = 0;
 	comm->session->watch.pause_ms = WATCH_MS;
 	comm_attend(comm);
 	assert_true(atomic_load(&comm->session->watch.out));
+	signs.streams[0].rtt_us = 1000000;
+	comm->session->watch.glanced_ms = 0;
+	comm_attend(comm);
+	assert_false(atomic_load(&comm->session->watch.out));
 }
 
 static void test_a_comm_that_has_failed_is_not_looked_at_soon(void **state)
