@@ -254,7 +254,7 @@ static void start_message(struct send_comm *comm, struct send_msg *msg, const vo
 	msg->tag = tag;
 	msg->chunks.unwritten = msg->chunks.unsure = 0;
 	msg->flags = comm->tags.multi ? ANYNET_FLAG_MULTI : 0;
-	msg->acked = msg->tested = msg->acked_early = false;
+	msg->acked = msg->tested = false;
 	msg->record = msg->kept = NULL;
 	msg->on_gpu = false;
 	msg->copied = bytes <= comm->limits.eager;

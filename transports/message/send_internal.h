@@ -48,7 +48,6 @@ struct send_msg {
 	uint8_t flags;                       /* ANYNET_FLAG_* of its frames */
 	bool copied, acked, tested, rts_due; /* copied: at isend, into `ring` */
 	bool on_gpu;                         /* `data` is GPU memory */
-	bool acked_early;                    /* the ACK came before the path had taken the last byte */
 };
 
 /* Slots of messages, linked by send_msg.next. */

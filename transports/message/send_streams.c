@@ -115,15 +115,6 @@ void send_free_if_over(struct send_comm *comm, struct send_msg *msg)
 
 static int acknowledge(struct send_comm *comm, struct send_msg *msg)
 {
-	/* The ACK does not wait for the tail byte, which the socket may not have taken yet, and never takes if the
-	 * receiver closes. So the send is done now; send_written acknowledges the message when the byte is out. */
-	if (anynet_unlikely(msg->copied && msg->chunks.unwritten && msg->state == SEND_GIVEN &&
-			    !msg->acked)) {
-		msg->acked_early = true;
-		if (!atomic_load_explicit(&msg->req.done, memory_order_relaxed))
-			send_complete(comm, msg);
-		return 0;
-	}
 	if (msg->state != SEND_GIVEN || msg->chunks.unwritten || msg->acked) {
 		comm_note_fault(&comm->base, NULL, -EPROTO,
 				"acknowledgement of slot %d, which has no unacknowledged message",
@@ -414,15 +405,10 @@ void send_written(struct send_comm *comm, const struct frame_id *id)
 	msg->chunks.unwritten--;
 	if (msg->chunks.unwritten || msg->state != SEND_GIVEN)
 		return;
-	if (!msg->copied) {
-		if (anynet_unlikely(comm->kept.memory))
-			send_keep(comm, msg);
-		return;
-	}
-	if (!atomic_load_explicit(&msg->req.done, memory_order_relaxed))
+	if (msg->copied && !atomic_load_explicit(&msg->req.done, memory_order_relaxed))
 		send_complete(comm, msg);
-	if (anynet_unlikely(msg->acked_early))
-		acknowledge(comm, msg);
+	else if (!msg->copied && anynet_unlikely(comm->kept.memory))
+		send_keep(comm, msg);
 }
 
 void send_arrived(struct send_comm *comm, const struct frame_id *id)

@@ -256,7 +256,7 @@ bool send_next(struct send_comm *comm, struct anynet_stream *stream, struct fram
 void send_frame(const struct send_comm *comm, const struct frame_id *id,
 		struct stream_frame *frame);
 
-/* Reports that the last byte of the frame has been handed to the path. */
+/* Reports that the path has taken the frame, over TCP perhaps without its tail byte. */
 void send_written(struct send_comm *comm, const struct frame_id *id);
 
 /* Decides for a new comm whether its large sends are copied and then done before their ACK (send_keep.c). `rtt_us`:

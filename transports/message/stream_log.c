@@ -109,21 +109,6 @@ static bool can_start(struct anynet_stream *stream, uint64_t n, uint32_t part)
 	       part - frame.header.offset + sizeof(frame.header) <= stream->log.gone;
 }
 
-/* Has frame log.next been sent except for its tail byte? The receiver may consume it: it does not need that byte. */
-static bool lacks_tail_only(struct anynet_stream *stream)
-{
-	struct stream_frame frame;
-	size_t total;
-
-	if (stream->log.next == stream->log.end)
-		return false;
-	send_frame((struct send_comm *)stream->comm, &stream_log_at(stream, stream->log.next)->id,
-		   &frame);
-	total = sizeof(frame.header) + frame.header.length +
-		(frame.header.flags & ANYNET_FLAG_CRC ? ANYNET_CRC_BYTES : 0);
-	return frame.framed && stream->log.gone == total;
-}
-
 int stream_log_rewind(struct anynet_stream *stream, struct stream_position to)
 {
 	const uint64_t frames = to.frames;
@@ -131,10 +116,6 @@ int stream_log_rewind(struct anynet_stream *stream, struct stream_position to)
 	struct send_comm *comm = (struct send_comm *)stream->comm;
 	struct log_frame *first;
 
-	if (frames == stream->log.next + 1 && lacks_tail_only(stream)) {
-		stream_taken(stream);
-		stream->log.gone = 0;
-	}
 	if (!can_start(stream, frames, part))
 		return -EPROTO;
 	for (uint64_t n = frames; n != stream->log.next; n++)

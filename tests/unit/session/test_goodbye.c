@@ -264,6 +264,22 @@ static void test_a_receiver_may_close_whenever_its_receives_are_done(void **stat
 			close_receiver_behind_ack(at, noticed);
 }
 
+/* Also of a message for whose acknowledgement nobody waits. */
+static void test_a_receiver_acknowledges_all_before_bye(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(0, 0, ANYNET_FLAG_TAIL, 8);
+	struct anynet_request *req;
+
+	(void)state;
+	pair_open_recv(&pair, 1);
+	req = pair_irecv(&pair, pair_in, 8, 0);
+	frame_put(pair.fds[0], &frame, pair_out);
+	pair_finish(&req, 1, NULL);
+	assert_true(drain_start(pair.recv));
+	pair_expect(&pair, 0, ANYNET_FRAME_ACK, 1);
+	pair_expect(&pair, 0, ANYNET_FRAME_BYE, 0);
+}
+
 /* The socket has not taken the byte that the receiver does not need: what is received has been sent. */
 static void test_a_receiver_may_close_before_the_tail_is_out(void **state)
 {
@@ -348,6 +364,7 @@ int main(void)
 		TEST(test_the_last_frames_on_a_connection_are_read),
 		TEST(test_what_a_sender_said_before_it_went_is_received),
 		TEST(test_a_receiver_may_close_whenever_its_receives_are_done),
+		TEST(test_a_receiver_acknowledges_all_before_bye),
 		TEST(test_a_receiver_may_close_before_the_tail_is_out),
 		TEST(test_a_sender_may_close_whenever_its_sends_are_done),
 	};

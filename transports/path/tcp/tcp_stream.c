@@ -126,7 +126,7 @@ static void forget_connection(struct tcp_stream *stream)
 	stream->control = (struct tcp_control){ .bytes = 0 };
 	stream->rate = (struct tcp_rate){ .at = stream->base.sent.bytes };
 	stream->zerocopy = (struct tcp_zerocopy){ .works = false };
-	stream->shut = false;
+	stream->shut = stream->tail_due = false;
 }
 
 static void tcp_sever(struct anynet_stream *base)
@@ -209,7 +209,7 @@ static void tcp_ping(struct anynet_stream *base)
 {
 	const struct tcp_stream *stream = to_tcp(base);
 
-	if (!socket_unsent(base->path.fd) && !stream->shut &&
+	if (!socket_unsent(base->path.fd) && !stream->shut && !stream->tail_due &&
 	    stream->control.bytes == stream->control.gone &&
 	    base->log.next == base->log.end)
 		tcp_say_ping(stream);

@@ -59,6 +59,7 @@ struct tcp_stream {
 	struct tcp_rate rate;
 	struct tcp_zerocopy zerocopy;
 	struct tcp_gpu *gpu; /* tcp_gpu.c; NULL = no payload in GPU memory so far */
+	bool tail_due;       /* send comm: the frame before log.next has been taken but for its tail byte */
 	struct tcp_control control;
 };
 

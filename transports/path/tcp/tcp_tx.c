@@ -72,7 +72,8 @@ struct tx_call {
 	size_t bytes;
 	int flags; /* MSG_ZEROCOPY: this is the payload; MSG_MORE: the next call sends the payload */
 	struct anynet_wire_frame headers[TCP_TX_FRAMES];
-	size_t totals[TCP_TX_FRAMES]; /* size of each frame on the wire, from frame log.next on */
+	size_t totals[TCP_TX_FRAMES]; /* size of each frame on the wire without its tail byte, from frame log.next on */
+	uint32_t tails;               /* bit i: a tail byte follows frame i */
 	uint32_t checksums[TCP_TX_FRAMES];
 };
 
@@ -92,13 +93,9 @@ static void call_add(struct tx_call *call, const void *data, size_t bytes, size_
 	call->bytes += bytes - gone;
 }
 
-/* Bytes that follow the payload: checksum and tail byte. */
-static size_t trailer_bytes(const struct stream_frame *frame)
+static size_t checksum_bytes(const struct stream_frame *frame)
 {
-	return (frame->header.flags & ANYNET_FLAG_CRC && frame->header.type == ANYNET_FRAME_DATA
-			? (size_t)ANYNET_CRC_BYTES
-			: 0) +
-	       (frame->framed ? (size_t)ANYNET_TAIL_BYTES : 0);
+	return frame->header.flags & ANYNET_FLAG_CRC && frame->header.type == ANYNET_FRAME_DATA ? ANYNET_CRC_BYTES : 0;
 }
 
 /* Adds a frame in GPU memory, as far as its payload has been copied. False: the call takes nothing more. */
@@ -121,9 +118,9 @@ static bool call_gpu_frame(struct tcp_stream *stream, struct tx_call *call, uint
 		call->pieces = add_piece(call->iov, call->pieces, data, bytes);
 		call->bytes += bytes;
 	}
-	if (trailer_bytes(frame)) {
+	if (checksum_bytes(frame)) {
 		*checksum = tcp_gpu_checksum(stream, n);
-		call_add(call, checksum, trailer_bytes(frame), skip);
+		call_add(call, checksum, checksum_bytes(frame), skip);
 	}
 	return true;
 }
@@ -133,17 +130,16 @@ static bool call_frame(struct tcp_stream *stream, struct tx_call *call, uint64_t
 {
 	struct log_frame *entry = stream_log_at(&stream->base, n);
 	struct stream_frame frame;
-	size_t trailer, room;
+	size_t total, room;
 
 	send_frame((struct send_comm *)stream->base.comm, &entry->id, &frame);
-	trailer = trailer_bytes(&frame);
-	call->totals[call->frames] = HEADER_BYTES + frame.header.length + trailer;
+	total = HEADER_BYTES + frame.header.length + checksum_bytes(&frame);
+	call->totals[call->frames] = total;
 	if (anynet_unlikely(frame.on_gpu))
 		return call_gpu_frame(stream, call, n, &frame, skip);
 	if (frame.framed) {
-		call_add(call, frame.payload - HEADER_BYTES,
-			 HEADER_BYTES + frame.header.length + trailer, skip);
-		call->frames++;
+		call_add(call, frame.payload - HEADER_BYTES, total + ANYNET_TAIL_BYTES, skip);
+		call->tails |= 1u << call->frames++;
 		return true;
 	}
 	call->headers[call->frames] = frame.header;
@@ -163,7 +159,7 @@ static bool call_frame(struct tcp_stream *stream, struct tx_call *call, uint64_t
 	if (frame.header.length > room || (call->flags & MSG_ZEROCOPY && call->bytes))
 		return false;
 	call->flags = 0;
-	call_add(call, &entry->crc, trailer, skip);
+	call_add(call, &entry->crc, checksum_bytes(&frame), skip);
 	return true;
 }
 
@@ -172,23 +168,31 @@ static void gather(struct tcp_stream *stream, struct tx_call *call)
 {
 	size_t skip = stream->base.log.gone;
 
-	call->pieces = call->frames = 0;
+	call->pieces = call->frames = call->tails = 0;
 	call->bytes = 0;
 	call->flags = 0;
+	if (anynet_unlikely(stream->tail_due))
+		call_add(call, "", ANYNET_TAIL_BYTES, &skip);
 	for (uint64_t n = stream->base.log.next; n != stream->base.log.end && call->frames < TCP_TX_FRAMES;
 	     n++)
 		if (!call_frame(stream, call, n, &skip) || call->bytes >= TCP_TX_TURN)
 			return;
 }
 
-/* The socket has taken `bytes` of the call. */
+/* The socket has taken `bytes` of the call. The receiver does not need a frame's tail byte. So a frame is taken without
+ * it, and the byte goes before whatever comes next. */
 static void advance(struct tcp_stream *stream, const struct tx_call *call, size_t bytes)
 {
+	size_t tail = stream->tail_due; /* bytes of it before the next frame */
+
 	bytes += stream->base.log.gone;
-	for (unsigned i = 0; i < call->frames && bytes >= call->totals[i]; i++) {
-		bytes -= call->totals[i];
+	for (unsigned i = 0; i < call->frames && bytes >= tail + call->totals[i]; i++) {
+		bytes -= tail + call->totals[i];
+		tail = call->tails >> i & 1;
 		stream_taken(&stream->base);
 	}
+	stream->tail_due = tail > bytes;
+	bytes -= anynet_min(tail, bytes);
 	stream->base.log.gone = (uint32_t)bytes;
 	if (anynet_unlikely(stream->gpu))
 		tcp_gpu_sent(stream, bytes > HEADER_BYTES ? (uint32_t)(bytes - HEADER_BYTES) : 0);
@@ -232,7 +236,7 @@ int tcp_transmit_data(struct anynet_stream *base)
 		ssize_t sent;
 
 		more = pull(stream);
-		if (stream->base.log.next == stream->base.log.end)
+		if (stream->base.log.next == stream->base.log.end && anynet_likely(!stream->tail_due))
 			return 0;
 		if (anynet_unlikely(base->comm->gpu)) {
 			int ret = tcp_gpu_copy_ahead(stream);
