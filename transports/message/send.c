@@ -268,14 +268,13 @@ static void start_message(struct send_comm *comm, struct send_msg *msg, const vo
 		msg->mr = NULL;
 	else
 		refer_to(comm, msg, data, mr);
-	msg->rts_due = must_ask(comm, msg);
 	comm->next_seq++;
 	comm->undone++;
 	comm->unconfirmed++;
 	if (anynet_unlikely(must_wait(comm, msg)))
 		send_wait_for_cts(comm, msg);
 	else
-		send_queue(comm, msg);
+		send_queue(comm, msg, must_ask(comm, msg) ? SEND_ASKING : SEND_QUEUED);
 }
 
 /* Copies a small message from GPU memory to comm->fetched because an adapter cannot gather it. It is then sent like host

@@ -13,8 +13,9 @@ static_assert(ANYNET_SENDS == ANYNET_WIRE_SLOTS, "a slot for every request");
 
 enum send_state {
 	SEND_FREE,   /* holds no message */
-	SEND_QUEUED, /* in the ready queue: bytes or an RTS are left to hand to streams */
-	SEND_WAITING,  /* waits for its CTS: after an RTS, or in send_comm.waiting without one */
+	SEND_ASKING, /* in the ready queue: an RTS is left to hand to a stream */
+	SEND_WAITING, /* waits for its CTS: after an RTS, or in send_comm.waiting without one */
+	SEND_QUEUED, /* in the ready queue: bytes are left to hand to streams */
 	SEND_GIVEN,  /* all bytes handed to streams */
 };
 
@@ -42,12 +43,12 @@ struct send_msg {
 	uint32_t seq, tag;
 	struct replay_record *record; /* its frame (GPU memory: its header) in `ring`; NULL = none */
 	struct replay_record *kept;   /* the copy of its payload in send_comm.kept; NULL = none */
-	uint16_t next;                /* in a queue or the free list */
 	struct send_chunks chunks;
-	uint8_t state;                       /* enum send_state */
-	uint8_t flags;                       /* ANYNET_FLAG_* of its frames */
-	bool copied, acked, tested, rts_due; /* copied: at isend, into `ring` */
-	bool on_gpu;                         /* `data` is GPU memory */
+	uint16_t next;              /* in a queue or the free list */
+	uint8_t state;              /* enum send_state */
+	uint8_t flags;              /* ANYNET_FLAG_* of its frames */
+	bool copied, acked, tested; /* copied: at isend, into `ring` */
+	bool on_gpu;                /* `data` is GPU memory */
 };
 
 /* Slots of messages, linked by send_msg.next. */
@@ -129,8 +130,8 @@ void send_keep(struct send_comm *comm, struct send_msg *msg);
 
 /* --- send_streams.c --- */
 
-/* Appends the message to the ready queue. */
-void send_queue(struct send_comm *comm, struct send_msg *msg);
+/* Appends the message to the ready queue, as SEND_ASKING or SEND_QUEUED. */
+void send_queue(struct send_comm *comm, struct send_msg *msg, enum send_state state);
 
 /* Lets the message wait for its CTS. */
 void send_wait_for_cts(struct send_comm *comm, struct send_msg *msg);

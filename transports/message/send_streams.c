@@ -33,9 +33,9 @@ static struct send_msg *pop(struct send_comm *comm, struct send_queue *queue)
 	return msg;
 }
 
-void send_queue(struct send_comm *comm, struct send_msg *msg)
+void send_queue(struct send_comm *comm, struct send_msg *msg, enum send_state state)
 {
-	msg->state = SEND_QUEUED;
+	msg->state = (uint8_t)state;
 	push(comm, &comm->queue, msg);
 }
 
@@ -55,11 +55,10 @@ bool send_cleared(const struct send_comm *comm, const struct send_msg *msg)
 /* Queues a message that has waited for an unasked CTS, with an RTS if it still needs one. */
 static void ask_for(struct send_comm *comm, struct send_msg *msg)
 {
-	if (!msg->record || !send_cleared(comm, msg)) {
-		msg->flags |= ANYNET_FLAG_MULTI;
-		msg->rts_due = true;
-	}
-	send_queue(comm, msg);
+	bool asks = !msg->record || !send_cleared(comm, msg);
+
+	msg->flags |= asks ? ANYNET_FLAG_MULTI : 0;
+	send_queue(comm, msg, asks ? SEND_ASKING : SEND_QUEUED);
 }
 
 void send_wait_for_cts(struct send_comm *comm, struct send_msg *msg)
@@ -84,7 +83,7 @@ void send_look_for_cts(struct send_comm *comm, struct anynet_stream *stream)
 			return;
 		pop(comm, &comm->waiting);
 		if (goes)
-			send_queue(comm, msg);
+			send_queue(comm, msg, SEND_QUEUED);
 		else
 			ask_for(comm, msg);
 	}
@@ -165,7 +164,7 @@ static int on_cts(struct send_comm *comm, const struct anynet_wire_frame *header
 
 	/* Otherwise the CTS is a repetition on a resumed stream. */
 	if (msg->seq == header->seq && msg->state == SEND_WAITING && msg->flags & ANYNET_FLAG_MULTI)
-		send_queue(comm, msg);
+		send_queue(comm, msg, SEND_QUEUED);
 	return 0;
 }
 
@@ -318,8 +317,7 @@ static bool next_of_queue(struct send_comm *comm, struct anynet_stream *stream, 
 	id->slot = comm->queue.head;
 	id->seq = msg->seq;
 	id->at = id->length = 0;
-	if (anynet_unlikely(msg->rts_due)) {
-		msg->rts_due = false;
+	if (anynet_unlikely(msg->state == SEND_ASKING)) {
 		id->type = ANYNET_FRAME_RTS;
 		pop(comm, &comm->queue)->state = SEND_WAITING;
 		return true;
