@@ -129,8 +129,9 @@ static void describe(const struct anynet_comm *base, char *text, size_t bytes)
 		snprintf(text, bytes, "%u sends, the oldest of %zu bytes, tag %u (%s)",
 			 comm->undone, oldest->bytes, oldest->tag,
 			 oldest->state == SEND_GIVEN   ? "sent, not acknowledged"
-			 : oldest->state == SEND_WAITING ? "no receive posted for it yet"
-						       : "not fully sent");
+			 : oldest->state == SEND_ASKED || oldest->state == SEND_WAITING
+				 ? "no receive posted for it yet"
+				 : "not fully sent");
 }
 
 const struct message_ops send_ops = {

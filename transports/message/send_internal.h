@@ -12,11 +12,12 @@
 static_assert(ANYNET_SENDS == ANYNET_WIRE_SLOTS, "a slot for every request");
 
 enum send_state {
-	SEND_FREE,   /* holds no message */
-	SEND_ASKING, /* in the ready queue: an RTS is left to hand to a stream */
-	SEND_WAITING, /* waits for its CTS: after an RTS, or in send_comm.waiting without one */
-	SEND_QUEUED, /* in the ready queue: bytes are left to hand to streams */
-	SEND_GIVEN,  /* all bytes handed to streams */
+	SEND_FREE,    /* holds no message */
+	SEND_ASKING,  /* in the ready queue: an RTS is left to hand to a stream */
+	SEND_ASKED,   /* an RTS has been handed to a stream, and the CTS has not come */
+	SEND_WAITING, /* in send_comm.waiting: waits for a CTS that comes unasked */
+	SEND_QUEUED,  /* in the ready queue: bytes are left to hand to streams */
+	SEND_GIVEN,   /* all bytes handed to streams */
 };
 
 /* State of READY, the comm's first frame. */

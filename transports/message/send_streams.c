@@ -163,7 +163,7 @@ static int on_cts(struct send_comm *comm, const struct anynet_wire_frame *header
 	struct send_msg *msg = &comm->msgs[header->slot];
 
 	/* Otherwise the CTS is a repetition on a resumed stream. */
-	if (msg->seq == header->seq && msg->state == SEND_WAITING && msg->flags & ANYNET_FLAG_MULTI)
+	if (msg->seq == header->seq && msg->state == SEND_ASKED)
 		send_queue(comm, msg, SEND_QUEUED);
 	return 0;
 }
@@ -319,7 +319,7 @@ static bool next_of_queue(struct send_comm *comm, struct anynet_stream *stream, 
 	id->at = id->length = 0;
 	if (anynet_unlikely(msg->state == SEND_ASKING)) {
 		id->type = ANYNET_FRAME_RTS;
-		pop(comm, &comm->queue)->state = SEND_WAITING;
+		pop(comm, &comm->queue)->state = SEND_ASKED;
 		return true;
 	}
 	bytes = chunk_size(comm, stream, msg);

@@ -128,18 +128,6 @@ static inline const char *comm_first_path(const struct anynet_comm *comm)
 	return comm->streams[0] ? comm->streams[0]->path.text : "closed already";
 }
 
-/* A stream's connection has ended with `err` (-errno): reconnect the stream, end it, or fail the comm. Closes all
- * streams if the comm has failed or the peer has closed it. May free the stream, so it must not be called from the
- * stream's code. Returns the comm's error. */
-int comm_stream_broke(struct anynet_comm *comm, struct anynet_stream *stream, int err) ANYNET_COLD;
-
-/*
- * Receive comm of an IB device: take in frames that the former queue pairs of broken streams have received, as far as
- * receives are posted. The sender may have sent everything and closed since; its BYE then ends the comm without an
- * error. While frames still wait for receives that NCCL may post, session->unread is set, and recovery must not give up.
- */
-void comm_take_rest(struct anynet_comm *comm);
-
 /* Continue a severed stream over `fd` from the receiver's position. The stream owns `fd`, even if this fails. An
  * impossible position fails the comm. */
 void comm_stream_back(struct anynet_comm *comm, struct anynet_stream *stream, int fd,
@@ -163,20 +151,6 @@ int comm_refuse(struct anynet_comm *comm) ANYNET_COLD;
 /* Close and free all streams; the peer sees their connections end. Not from a stream's code. */
 void comm_close_streams(struct anynet_comm *comm);
 
-/* Do the work that comm->attention announces: answer connections with RESUME or QP, check the comm's health if that
- * is due, take a step of recovery. With the comm's lock. May free streams and fail the comm. */
-void comm_attend(struct anynet_comm *comm);
-
-/* Set comm->attention, and call comm_attend at once if no other thread has the comm's lock. Any thread, without that
- * lock. */
-void comm_poke(struct anynet_comm *comm);
-
-/* One turn over all streams: receive, then, on a send comm, transmit. Returns 0 or the comm's error. */
-int comm_turn(struct anynet_comm *comm);
-
-/* Only transmit, on a comm of either kind. Returns 0 or the comm's error. */
-int comm_transmit(struct anynet_comm *comm);
-
 /* Take the comm's lock if it is free. For calls that must not wait: a thread that has the lock does their work. */
 static inline bool comm_try_enter(struct anynet_comm *comm)
 {
@@ -192,6 +166,36 @@ static inline void comm_leave(struct anynet_comm *comm)
 	atomic_store_explicit(&comm->busy, false, memory_order_release);
 }
 
+/* --- turn.c --- */
+
+/* Do the work that comm->attention announces: answer connections with RESUME or QP, check the comm's health if that
+ * is due, take a step of recovery. With the comm's lock. May free streams and fail the comm. */
+void comm_attend(struct anynet_comm *comm);
+
+/* Set comm->attention, and call comm_attend at once if no other thread has the comm's lock. Any thread, without that
+ * lock. */
+void comm_poke(struct anynet_comm *comm);
+
+/* One turn over all streams: receive, then, on a send comm, transmit. Returns 0 or the comm's error. */
+int comm_turn(struct anynet_comm *comm);
+
+/* Only transmit, on a comm of either kind. Returns 0 or the comm's error. */
+int comm_transmit(struct anynet_comm *comm);
+
+/* --- breaks.c --- */
+
+/* A stream's connection has ended with `err` (-errno): reconnect the stream, end it, or fail the comm. Closes all
+ * streams if the comm has failed or the peer has closed it. May free the stream, so it must not be called from the
+ * stream's code. Returns the comm's error. */
+int comm_stream_broke(struct anynet_comm *comm, struct anynet_stream *stream, int err) ANYNET_COLD;
+
+/*
+ * Receive comm of an IB device: take in frames that the former queue pairs of broken streams have received, as far as
+ * receives are posted. The sender may have sent everything and closed since; its BYE then ends the comm without an
+ * error. While frames still wait for receives that NCCL may post, session->unread is set, and recovery must not give up.
+ */
+void comm_take_rest(struct anynet_comm *comm);
+
 /* Act on what messages and paths have noted (comm->noted): log it, suspect streams, fail the comm. Returns the comm's
  * error. */
 int comm_settle(struct anynet_comm *comm) ANYNET_COLD;
@@ -203,11 +207,11 @@ static inline int comm_state(struct anynet_comm *comm)
 	return anynet_unlikely(comm->noted) ? comm_settle(comm) : comm_error(comm);
 }
 
-/* --- reg_mr.c --- */
-
 /* Log, at this level, and record that the comm has become tcp_only. ANYNET_LOG_NONE: record only, because it has been
  * logged. Call it once. */
 void comm_tell_tcp_only(struct anynet_comm *comm, int level) ANYNET_COLD;
+
+/* --- reg_mr.c --- */
 
 /* Register host memory for one request that NCCL posted without a registration. mr_drop frees it. With the comm's lock.
  * May break streams. 0 or -errno. */
