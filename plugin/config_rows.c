@@ -273,7 +273,8 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_MAX_RECVS",
 		.initial = "8",
 		.accepts = "1 to 8",
-		.doc = "Receives that NCCL may group into one.",
+		.doc = "Receives that NCCL may group into one. 1: ranks of a host share no connections; 1 on "
+		       "all hosts or on none.",
 		.parse = anynet_parse_int,
 		.offset = offsetof(struct anynet_config, max_recvs),
 		.min = 1,
