@@ -4,7 +4,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <limits.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,23 +147,10 @@ static int read_at_once(const struct verbs_port *port, struct gid_table *table)
 
 /* Reads the line in gid_attrs/<what>/<index> of the port; "" = none. */
 static void read_attr(const struct verbs_port *port, const char *sysfs, const char *what, int index,
-		      char *line, int bytes)
+		      char *line, size_t bytes)
 {
-	char path[PATH_MAX];
-	FILE *file;
-
-	*line = 0;
-	if ((size_t)snprintf(path, sizeof(path), "%s/class/infiniband/%s/ports/%d/gid_attrs/%s/%d",
-			     sysfs, port->context->device->name, port->number, what,
-			     index) >= sizeof(path))
-		return;
-	file = fopen(path, "re");
-	if (!file)
-		return;
-	if (!fgets(line, bytes, file))
-		*line = 0;
-	line[strcspn(line, "\n")] = 0;
-	fclose(file);
+	sysfs_line(line, bytes, "%s/class/infiniband/%s/ports/%d/gid_attrs/%s/%d", sysfs,
+		   port->context->device->name, port->number, what, index);
 }
 
 /* An older kernel has no types, and supports RoCE v1 only. */

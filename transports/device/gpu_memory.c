@@ -3,15 +3,14 @@
 #include "device/gpu_memory.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <nccl_net/device.h>
 #include <nccl_net/util.h>
 
 #include "base/libc_text.h"
+#include "device/sysfs.h"
 
 /* The modules in sysfs, and the names under which they register with the RDMA stack. */
 static const char *const peers[] = {
@@ -25,34 +24,13 @@ static const char *const peers[] = {
 	"kernel/mm/memory_peers/nvidia-peermem_nc",
 };
 
-/* Is the module loaded? Its version is "" if it cannot be read. */
-static bool read_version(const char *root, const char *peer, char *version, int bytes)
-{
-	char path[PATH_MAX];
-	FILE *file;
-
-	if ((size_t)snprintf(path, sizeof(path), "%s/%s/version", root, peer) >= sizeof(path))
-		return false;
-	if (access(path, F_OK))
-		return false;
-	*version = 0;
-	file = fopen(path, "re");
-	if (file) {
-		if (!fgets(version, bytes, file))
-			*version = 0;
-		fclose(file);
-	}
-	version[strcspn(version, "\n")] = 0;
-	return true;
-}
-
 bool gpu_peer_memory(const char *root, char *why, size_t why_bytes)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(peers); i++) {
 		const char *name = strrchr(peers[i], '/') + 1;
 		char version[48];
 
-		if (!read_version(root, peers[i], version, sizeof(version)))
+		if (!sysfs_line(version, sizeof(version), "%s/%s/version", root, peers[i]))
 			continue;
 		snprintf(why, why_bytes, "%s%s%s is loaded", name, *version ? " " : "", version);
 		return true;

@@ -5,7 +5,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <limits.h>
-#include <stdbool.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,22 +114,35 @@ const char *sysfs_pci_path(const char *root, const char *class_name, const char 
 	return path;
 }
 
-/* The number in a file; -1 = none. */
-static long read_hex(const char *dir, const char *name, const char *file)
+bool sysfs_line(char *line, size_t bytes, const char *fmt, ...)
 {
 	char path[PATH_MAX];
-	unsigned value;
-	FILE *stream;
-	int found;
+	va_list args;
+	FILE *file;
+	int n;
 
-	if ((size_t)snprintf(path, sizeof(path), "%s/%s/%s", dir, name, file) >= sizeof(path))
-		return -1;
-	stream = fopen(path, "re");
-	if (!stream)
-		return -1;
-	found = fscanf(stream, "%x", &value);
-	fclose(stream);
-	return found == 1 ? (long)value : -1;
+	*line = 0;
+	va_start(args, fmt);
+	n = vsnprintf(path, sizeof(path), fmt, args);
+	va_end(args);
+	file = n >= 0 && (size_t)n < sizeof(path) ? fopen(path, "re") : NULL;
+	if (!file)
+		return false;
+	if (!fgets(line, (int)bytes, file))
+		*line = 0;
+	line[strcspn(line, "\n")] = 0;
+	fclose(file);
+	return true;
+}
+
+/* The number in a file of a PCI function; -1 = none. */
+static long read_hex(const char *root, const char *function, const char *file)
+{
+	char line[32];
+	unsigned value;
+
+	sysfs_line(line, sizeof(line), "%s/bus/pci/devices/%s/%s", root, function, file);
+	return sscanf(line, "%x", &value) == 1 ? (long)value : -1;
 }
 
 int sysfs_gpus(const char *root)
@@ -145,45 +158,27 @@ int sysfs_gpus(const char *root)
 	if (!stream)
 		return 0;
 	while ((entry = readdir(stream)))
-		count += read_hex(dir, entry->d_name, "vendor") == VENDOR_NVIDIA &&
-			 read_hex(dir, entry->d_name, "class") >> 16 == CLASS_DISPLAY;
+		count += read_hex(root, entry->d_name, "vendor") == VENDOR_NVIDIA &&
+			 read_hex(root, entry->d_name, "class") >> 16 == CLASS_DISPLAY;
 	closedir(stream);
 	return count;
 }
 
 int sysfs_net_speed(const char *root, const char *ifname)
 {
-	char path[PATH_MAX];
-	int speed = 0;
-	FILE *file;
+	char line[32];
+	int speed;
 
-	if ((size_t)snprintf(path, sizeof(path), "%s/class/net/%s/speed", root, ifname) >=
-	    sizeof(path))
-		return 0;
-	file = fopen(path, "re");
-	if (!file)
-		return 0;
-	if (fscanf(file, "%d", &speed) != 1 || speed < 0)
-		speed = 0; /* -1 or a read error: not known */
-	fclose(file);
-	return speed;
+	sysfs_line(line, sizeof(line), "%s/class/net/%s/speed", root, ifname);
+	return sscanf(line, "%d", &speed) == 1 && speed > 0 ? speed : 0; /* -1: not known */
 }
 
 /* "800 Gb/sec (4X XDR)", "2.5 Gb/sec (1X SDR)" (Linux drivers/infiniband/core/sysfs.c, rate_show). */
 int sysfs_ib_rate(const char *root, const char *device, unsigned port)
 {
 	unsigned gbps = 0, tenths = 0;
-	char path[PATH_MAX];
-	FILE *file;
-	int found;
+	char line[64];
 
-	if ((size_t)snprintf(path, sizeof(path), "%s/class/infiniband/%s/ports/%u/rate", root,
-			     device, port) >= sizeof(path))
-		return 0;
-	file = fopen(path, "re");
-	if (!file)
-		return 0;
-	found = fscanf(file, "%6u.%1u", &gbps, &tenths);
-	fclose(file);
-	return found >= 1 ? (int)(gbps * 1000 + tenths * 100) : 0;
+	sysfs_line(line, sizeof(line), "%s/class/infiniband/%s/ports/%u/rate", root, device, port);
+	return sscanf(line, "%6u.%1u", &gbps, &tenths) >= 1 ? (int)(gbps * 1000 + tenths * 100) : 0;
 }

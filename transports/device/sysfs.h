@@ -6,7 +6,10 @@
 #ifndef ANYNET_SYSFS_H
 #define ANYNET_SYSFS_H
 
+#include <stdbool.h>
 #include <stddef.h>
+
+#include <nccl_net/util.h>
 
 #define ANYNET_SYSFS        "/sys"
 #define SYSFS_SPEED_DEFAULT 10000 /* Mb/s; NCCL's own assumption (net-api.md §2.8) */
@@ -18,6 +21,9 @@
  * "" = none. Returns `path`, PATH_MAX bytes.
  */
 const char *sysfs_pci_path(const char *root, const char *class_name, const char *name, char *path);
+
+/* The first line of a file, without its newline; "" = none. False: the file cannot be opened. */
+bool sysfs_line(char *line, size_t bytes, const char *fmt, ...) ANYNET_PRINTF(3, 4);
 
 /* Number of NVIDIA GPUs on the PCI bus, used by this process or not. 0 = none, or not known. */
 int sysfs_gpus(const char *root);
