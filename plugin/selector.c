@@ -2,14 +2,13 @@
 /* The plugin's network name and the choice of networks; see selector.h. */
 #include "selector.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <nccl_net/log.h>
+#include <nccl_net/subnet.h>
 
 static const char own_name[] = "anynet";
 static const char *const served_names[] = { "IB", "Socket", own_name };
@@ -69,19 +68,6 @@ static const char *asked_for_tcp(const char *name, const struct anynet_config *c
 	return NULL;
 }
 
-static const char *device_addr(const struct anynet_device *dev, char *buf, size_t bytes)
-{
-	const struct sockaddr_in *v4 = (const void *)&dev->addr;
-	const struct sockaddr_in6 *v6 = (const void *)&dev->addr;
-	const void *ip = &v6->sin6_addr;
-
-	if (dev->addr.ss_family == AF_INET)
-		ip = &v4->sin_addr;
-	if (!inet_ntop(dev->addr.ss_family, ip, buf, (socklen_t)bytes))
-		snprintf(buf, bytes, "?");
-	return buf;
-}
-
 static void log_devices(const struct anynet_probe *probe)
 {
 	for (int i = 0; i < probe->device_count; i++) {
@@ -90,7 +76,7 @@ static void log_devices(const struct anynet_probe *probe)
 		char addr[INET6_ADDRSTRLEN];
 
 		anynet_info("dev %d %s transport %s addr %s speed %d Mb/s pci %s", dev->index, dev->name,
-			    transport_names[dev->transport], device_addr(dev, addr, sizeof(addr)),
+			    transport_names[dev->transport], subnet_ip_text(&dev->addr, addr),
 			    dev->speed_mbps, pci ? pci + 1 : "none");
 		if (*dev->gpu_memory)
 			anynet_info("dev %d %s GPU memory %s", dev->index, dev->name,
@@ -135,7 +121,7 @@ static const char *device_list(const struct anynet_probe *probe, char *buf, size
 		char addr[INET6_ADDRSTRLEN];
 
 		used += (size_t)snprintf(buf + used, bytes - used, "%s%s %s", i ? ", " : "",
-					 dev->name, device_addr(dev, addr, sizeof(addr)));
+					 dev->name, subnet_ip_text(&dev->addr, addr));
 	}
 	return buf;
 }

@@ -13,6 +13,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <nccl_net/subnet.h>
+
 #include "transports/device/name_filter.h"
 
 #define DEVICES       "/sys/class/infiniband"
@@ -42,7 +44,7 @@ static const char *offered(const struct check *check)
 		char address[INET6_ADDRSTRLEN];
 
 		text_list_add(&names, text_format("%s %s", dev->name,
-						  netif_addr_text(&dev->addr, address)));
+						  subnet_ip_text(&dev->addr, address)));
 	}
 	return names.count ? text_list_join(&names, 4) : "nothing";
 }

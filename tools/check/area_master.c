@@ -12,6 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <nccl_net/subnet.h>
+
 /* Returns this host's address that equals `addr`, or NULL. */
 static const struct netif_addr *own_address(const struct check *check,
 					    const struct sockaddr_storage *addr)
@@ -121,7 +123,7 @@ static void check_route(struct check *check, const char *name, const struct sock
 	char text[INET6_ADDRSTRLEN];
 	int error = route_to(check, addr, &dev);
 
-	netif_addr_text(addr, text);
+	subnet_ip_text(addr, text);
 	if (error) {
 		found(check, CHECK_ERROR, "master-no-route",
 		      "there is no route from this host to MASTER_ADDR=%s (%s): %s", name, text,
@@ -145,7 +147,7 @@ static void check_place(struct check *check, const struct layout *layout, const 
 	bool here = address_is_loopback(addr) || own_address(check, addr);
 	char text[INET6_ADDRSTRLEN];
 
-	netif_addr_text(addr, text);
+	subnet_ip_text(addr, text);
 	if (address_is_loopback(addr) && has_several_hosts(layout)) {
 		found(check, CHECK_ERROR, "master-loopback",
 		      "MASTER_ADDR=%s is %s, and the job has several hosts", name, text);

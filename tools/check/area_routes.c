@@ -10,6 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <nccl_net/subnet.h>
+
 #include "tools/shared/address.h"
 #include "transports/device/netif.h"
 
@@ -159,7 +161,7 @@ static void report_wrong_way(struct check *check, const struct netif_link *link,
 	struct address net = address_of(&addr->addr);
 	char text[INET6_ADDRSTRLEN], net_text[INET6_ADDRSTRLEN];
 
-	netif_addr_text(&addr->addr, text);
+	subnet_ip_text(&addr->addr, text);
 	for (int i = addr->prefix; i < 8 * (int)net.bytes; i++)
 		net.ip[i / 8] &= (uint8_t) ~(0x80 >> i % 8);
 	inet_ntop(net.family, net.ip, net_text, sizeof(net_text));

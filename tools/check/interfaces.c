@@ -125,7 +125,7 @@ const char *interface_address(const struct interfaces *interfaces, size_t i, cha
 {
 	const struct netif_addr *addr = interfaces->verdicts[i].addr;
 
-	return addr ? netif_addr_text(&addr->addr, text) : "-";
+	return addr ? subnet_ip_text(&addr->addr, text) : "-";
 }
 
 const char *interface_kind(const struct interfaces *interfaces, size_t i)

@@ -2,7 +2,6 @@
 /* TCP helpers; see socket.h. */
 #include "base/socket.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
@@ -13,6 +12,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <nccl_net/subnet.h>
 #include <nccl_net/util.h>
 
 #include "base/fd.h"
@@ -41,6 +41,13 @@ static void set_port(struct sockaddr_storage *addr, int port)
 		((struct sockaddr_in6 *)addr)->sin6_port = htons((uint16_t)port);
 	else
 		((struct sockaddr_in *)addr)->sin_port = htons((uint16_t)port);
+}
+
+static int get_port(const struct sockaddr_storage *addr)
+{
+	if (addr->ss_family == AF_INET6)
+		return ntohs(((const struct sockaddr_in6 *)addr)->sin6_port);
+	return ntohs(((const struct sockaddr_in *)addr)->sin_port);
 }
 
 static int open_stream(int family)
@@ -173,8 +180,7 @@ int socket_port(int fd)
 
 	if (getsockname(fd, (struct sockaddr *)&addr, &len))
 		return -errno;
-	return addr.ss_family == AF_INET6 ? ntohs(((struct sockaddr_in6 *)&addr)->sin6_port)
-					  : ntohs(((struct sockaddr_in *)&addr)->sin_port);
+	return get_port(&addr);
 }
 
 int socket_recv_some(int fd, void *data, size_t bytes, size_t *done)
@@ -264,18 +270,9 @@ bool socket_from_wire(const struct anynet_wire_addr *wire, unsigned scope_id,
 
 const char *socket_text(const struct sockaddr_storage *addr, char *buf, size_t bytes)
 {
-	char ip[INET6_ADDRSTRLEN] = "?";
+	bool v6 = addr->ss_family == AF_INET6;
+	char ip[INET6_ADDRSTRLEN];
 
-	if (addr->ss_family == AF_INET6) {
-		const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
-
-		inet_ntop(AF_INET6, &in6->sin6_addr, ip, sizeof(ip));
-		snprintf(buf, bytes, "[%s]:%u", ip, ntohs(in6->sin6_port));
-	} else {
-		const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
-
-		inet_ntop(AF_INET, &in->sin_addr, ip, sizeof(ip));
-		snprintf(buf, bytes, "%s:%u", ip, ntohs(in->sin_port));
-	}
+	snprintf(buf, bytes, "%s%s%s:%d", v6 ? "[" : "", subnet_ip_text(addr, ip), v6 ? "]" : "", get_port(addr));
 	return buf;
 }

@@ -3,7 +3,6 @@
 #include <nccl_net/subnet.h>
 
 #include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,19 +43,29 @@ bool subnet_parse(const char *text, size_t bytes, struct subnet *subnet)
 	return subnet->prefix >= 0;
 }
 
+static const void *ip_of(const struct sockaddr_storage *addr)
+{
+	if (addr->ss_family == AF_INET)
+		return &((const struct sockaddr_in *)addr)->sin_addr;
+	return &((const struct sockaddr_in6 *)addr)->sin6_addr;
+}
+
+int subnet_common_bits(const uint8_t *a, const uint8_t *b, int most)
+{
+	int bits = 0;
+
+	while (bits < most && !((a[bits / 8] ^ b[bits / 8]) & 0x80 >> bits % 8))
+		bits++;
+	return bits;
+}
+
 bool subnet_holds(const struct subnet *subnet, int prefix, const struct sockaddr_storage *addr)
 {
-	const void *ip = subnet->family == AF_INET
-				 ? (const void *)&((const struct sockaddr_in *)addr)->sin_addr
-				 : (const void *)&((const struct sockaddr_in6 *)addr)->sin6_addr;
+	return addr->ss_family == subnet->family &&
+	       subnet_common_bits(subnet->ip, ip_of(addr), prefix) == prefix;
+}
 
-	if (addr->ss_family != subnet->family)
-		return false;
-	for (int bit = 0; bit < prefix; bit += 8) {
-		int mask = prefix - bit >= 8 ? 0xff : 0xff << (8 - (prefix - bit));
-
-		if ((((const uint8_t *)ip)[bit / 8] ^ subnet->ip[bit / 8]) & mask)
-			return false;
-	}
-	return true;
+const char *subnet_ip_text(const struct sockaddr_storage *addr, char buf[INET6_ADDRSTRLEN])
+{
+	return inet_ntop(addr->ss_family, ip_of(addr), buf, INET6_ADDRSTRLEN) ? buf : strcpy(buf, "?");
 }

@@ -2,12 +2,13 @@
 /* Reading a port's GIDs and decoding them; see gid.h. */
 #include "device/gid.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <nccl_net/subnet.h>
 
 #include "device/sysfs.h"
 
@@ -77,12 +78,11 @@ struct gid gid_of_addr(const struct sockaddr_storage *addr)
 
 const char *gid_text(const union ibv_gid *raw, char buf[INET6_ADDRSTRLEN])
 {
-	bool ipv4 = gid_is_ipv4(raw);
+	const struct gid gid = { .raw = *raw };
+	struct sockaddr_storage addr;
 
-	if (!inet_ntop(ipv4 ? AF_INET : AF_INET6, raw->raw + (ipv4 ? sizeof(mapped_prefix) : 0),
-		       buf, INET6_ADDRSTRLEN))
-		snprintf(buf, INET6_ADDRSTRLEN, "?");
-	return buf;
+	gid_addr(&gid, &addr);
+	return subnet_ip_text(&addr, buf);
 }
 
 const char *gid_type_text(enum ibv_gid_type type)

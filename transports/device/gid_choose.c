@@ -57,17 +57,6 @@ static int compare(const struct score *a, const struct score *b)
 	return a->later_peer - b->later_peer;
 }
 
-static int common_bits(const union ibv_gid *a, const union ibv_gid *b)
-{
-	for (int i = 0; i < (int)sizeof(a->raw); i++) {
-		unsigned differ = a->raw[i] ^ b->raw[i];
-
-		if (differ)
-			return i * 8 + __builtin_clz(differ) - (int)(sizeof(differ) - 1) * 8;
-	}
-	return (int)sizeof(a->raw) * 8;
-}
-
 static enum ibv_gid_type wanted_type(const struct anynet_config *cfg)
 {
 	return cfg->ib_roce_version == 1 ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2;
@@ -84,7 +73,7 @@ static struct score score_of(const struct gid_wish *wish, const struct gid *own,
 		.version = own->type == wanted_type(wish->cfg),
 		.route = !peer || !wish->routes || wish->routes(own, peer),
 		.family = family == wish->cfg->ib_addr_family,
-		.common_bits = peer ? common_bits(&own->raw, &peer->raw) : 0,
+		.common_bits = peer ? subnet_common_bits(own->raw.raw, peer->raw.raw, 128) : 0,
 		.later = -own->index,
 		.later_peer = peer ? -peer->index : 0,
 	};

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <nccl_net/device.h>
+#include <nccl_net/subnet.h>
 #include <nccl_net/util.h>
 
 #include "base/libc_text.h"
@@ -274,7 +275,7 @@ static void offer_port(struct ib_probe *probe, const struct netif_table *table, 
 	ib_nic_offer(dev->name, found->verbs_name, found->port, found->takes_inline,
 		     found->data_direct);
 	anynet_probe_verdict(probe->out, ANYNET_TRANSPORT_IB, dev->name, true, "%s, control on %s %s",
-			     found->verdict, dev->ifname, netif_addr_text(&dev->addr, addr));
+			     found->verdict, dev->ifname, subnet_ip_text(&dev->addr, addr));
 }
 
 /* Offers the ports found to NCCL, and finds the standby devices. The library then stays open. */

@@ -2,7 +2,6 @@
 /* The choice of network interfaces; see netif.h. docs/settings.md has the rules for users. */
 #include "device/netif.h"
 
-#include <arpa/inet.h>
 #include <limits.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -17,18 +16,6 @@
 
 #define STACK_MAX  8  /* max depth of stacked interfaces (a VLAN on a VLAN); ends loops */
 #define SLOW_RATIO 10 /* a NIC this many times slower than the fastest is for management */
-
-const char *netif_addr_text(const struct sockaddr_storage *addr, char *buf)
-{
-	const struct sockaddr_in *v4 = (const void *)addr;
-	const struct sockaddr_in6 *v6 = (const void *)addr;
-
-	if (!inet_ntop(addr->ss_family,
-		       addr->ss_family == AF_INET ? (const void *)&v4->sin_addr : &v6->sin6_addr,
-		       buf, INET6_ADDRSTRLEN))
-		snprintf(buf, INET6_ADDRSTRLEN, "?");
-	return buf;
-}
 
 /* Ranks of addresses for connections between hosts, best first. */
 enum addr_rank {

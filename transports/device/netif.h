@@ -95,7 +95,4 @@ bool netif_is_ipoib(const struct netif_link *link);
 /* Does the kernel copy what is sent through the link even with MSG_ZEROCOPY? */
 bool netif_copies(const struct netif_table *table, const struct netif_link *link);
 
-/* An address as text, without port. Returns buf (INET6_ADDRSTRLEN bytes). */
-const char *netif_addr_text(const struct sockaddr_storage *addr, char *buf);
-
 #endif

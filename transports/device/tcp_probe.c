@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <nccl_net/subnet.h>
+
 #include "base/libc_text.h"
 #include "device/probe_result.h"
 #include "device/sysfs.h"
@@ -23,7 +25,7 @@ static void add_device(const struct anynet_config *cfg, const struct netif_table
 	int speed = link->speed_mbps > 0 ? link->speed_mbps : SYSFS_SPEED_DEFAULT;
 
 	anynet_probe_verdict(probe, ANYNET_TRANSPORT_TCP, link->name, true, "%s, %d Mb/s%s",
-			     netif_addr_text(&verdict->addr->addr, addr), speed,
+			     subnet_ip_text(&verdict->addr->addr, addr), speed,
 			     link->speed_mbps > 0 ? "" : " assumed");
 	if (!dev)
 		return;

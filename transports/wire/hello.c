@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include <nccl_net/log.h>
+#include <nccl_net/subnet.h>
 
 #include "base/net.h"
 
@@ -263,13 +264,7 @@ bool constant_time_equal(const void *a, const void *b, size_t bytes)
 
 static int common_bits(const struct anynet_wire_addr *a, const struct anynet_wire_addr *b)
 {
-	int bits = 0, max = a->family == 4 ? 32 : 128;
-
-	if (a->family != b->family)
-		return 0;
-	while (bits < max && !((a->ip[bits / 8] ^ b->ip[bits / 8]) & 0x80 >> bits % 8))
-		bits++;
-	return bits;
+	return a->family == b->family ? subnet_common_bits(a->ip, b->ip, a->family == 4 ? 32 : 128) : 0;
 }
 
 /* The unused acceptor NIC that shares the longest address prefix with `from`; -1 = none is on its network. */

@@ -13,6 +13,8 @@
 #include <arpa/inet.h>
 #include <cmocka.h>
 
+#include <nccl_net/subnet.h>
+
 #include "transports/device/ib_standby.h"
 #include "unit/netif_table.h"
 
@@ -49,7 +51,7 @@ static void expect(const char *ifname, const char *addr)
 
 	assert_true(bind_it());
 	assert_string_equal(dev.ifname, ifname);
-	assert_string_equal(netif_addr_text(&dev.addr, text), addr);
+	assert_string_equal(subnet_ip_text(&dev.addr, text), addr);
 }
 
 static void find_standbys(void)

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include <nccl_net/subnet.h>
 #include <nccl_net/util.h>
 
 #include "unit/netif_table.h"
@@ -54,7 +55,7 @@ static void expect_chosen(const char *expected)
 		}
 		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s %s",
 			 *text ? ", " : "", table.links[i].name,
-			 netif_addr_text(&verdicts[i].addr->addr, addr));
+			 subnet_ip_text(&verdicts[i].addr->addr, addr));
 	}
 	assert_string_equal(text, expected);
 }

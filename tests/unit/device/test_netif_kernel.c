@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include <nccl_net/subnet.h>
 #include <nccl_net/util.h>
 
 #include "transports/device/netif.h"
@@ -37,7 +38,7 @@ int __wrap_bind(int fd, const struct sockaddr *addr, socklen_t bytes)
 	char text[INET6_ADDRSTRLEN];
 
 	memcpy(&whole, addr, bytes);
-	if (strcmp(netif_addr_text(&whole, text), unbound) != 0)
+	if (strcmp(subnet_ip_text(&whole, text), unbound) != 0)
 		return __real_bind(fd, addr, bytes);
 	errno = EADDRNOTAVAIL;
 	return -1;
@@ -97,7 +98,7 @@ static void expect_chosen(const char *expected)
 		if (verdicts[i].chosen)
 			snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s %s",
 				 *text ? ", " : "", table.links[i].name,
-				 netif_addr_text(&verdicts[i].addr->addr, addr));
+				 subnet_ip_text(&verdicts[i].addr->addr, addr));
 	}
 	free(verdicts);
 	assert_string_equal(text, expected);
@@ -196,7 +197,7 @@ static void test_addresses_are_read_in_order_with_prefix_and_scope(void **state)
 
 		if (addr->ifindex != link->index)
 			continue;
-		netif_addr_text(&addr->addr, text);
+		subnet_ip_text(&addr->addr, text);
 		if (addr->addr.ss_family == AF_INET) {
 			assert_string_equal(text, v4 ? "10.2.0.2" : "10.1.0.2");
 			assert_int_equal(addr->prefix, v4++ ? 32 : 16);
@@ -215,7 +216,7 @@ static bool has_addr(const char *wanted)
 	char text[INET6_ADDRSTRLEN];
 
 	for (size_t i = 0; i < table.addr_count; i++)
-		if (!strcmp(netif_addr_text(&table.addrs[i].addr, text), wanted))
+		if (!strcmp(subnet_ip_text(&table.addrs[i].addr, text), wanted))
 			return true;
 	return false;
 }

@@ -89,7 +89,7 @@ static void test_breaks_returns_and_replays_are_noted(void **state)
 	(void)state;
 	pair_open_send(&pair, 1);
 	newest(pair.send, ANYNET_EVENT_OPENED,
-	       "opened with 1 path, first TCP 0.0.0.0:0 -> 0.0.0.0:0");
+	       "opened with 1 path, first TCP ?:0 -> ?:0");
 	req = pair_isend(&pair, pair_out, 100, 7);
 	pair_finish(&req, 1, NULL);
 	comm_sever(pair.send, pair.send->streams[0], -ETIMEDOUT);
@@ -118,7 +118,7 @@ static void test_a_connection_that_was_replaced_in_time_has_moved(void **state)
 			 (struct anynet_wire_pair){ 0, 0 }, (struct stream_position){ 0, 0 });
 	close(fds[1]);
 	newest(pair.send, ANYNET_EVENT_MOVED,
-	       "path 0 (TCP, epoch 1) has moved to 0.0.0.0:0 -> 0.0.0.0:0");
+	       "path 0 (TCP, epoch 1) has moved to ?:0 -> ?:0");
 	assert_int_equal(pair.send->session->recorder->page.count, 2);
 }
 
