@@ -6,15 +6,10 @@
 
 #include <nccl_net/log.h>
 
-static const char *const level_names[] = {
-	[ANYNET_LOG_NONE] = "NONE", [ANYNET_LOG_VERSION] = "VERSION", [ANYNET_LOG_WARN] = "WARN",
-	[ANYNET_LOG_INFO] = "INFO", [ANYNET_LOG_ABORT] = "ABORT",     [ANYNET_LOG_TRACE] = "TRACE",
-};
-
 static int level_parse(const char *text)
 {
-	for (size_t i = 0; text && i < ARRAY_SIZE(level_names); i++) {
-		if (anynet_same_word(text, level_names[i]))
+	for (size_t i = 0; text && i < ANYNET_LOG_LEVELS; i++) {
+		if (anynet_same_word(text, anynet_log_level_names[i]))
 			return (int)i;
 	}
 	return -1;

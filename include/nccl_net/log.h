@@ -19,11 +19,14 @@ enum anynet_log_level {
 	ANYNET_LOG_INFO = 3,
 	ANYNET_LOG_ABORT = 4,
 	ANYNET_LOG_TRACE = 5,
+	ANYNET_LOG_LEVELS,
 };
+
+/* "WARN" and so on, by level. */
+extern const char *const anynet_log_level_names[ANYNET_LOG_LEVELS];
 
 #define ANYNET_SUB_INIT (1ul << 0)
 #define ANYNET_SUB_NET  (1ul << 4)
-#define ANYNET_SUB_ENV  (1ul << 7)
 #define ANYNET_SUB_ALL  (~0ul)
 
 /* Same shape as NCCL's ncclDebugLogger_t. */

@@ -15,7 +15,7 @@ static _Atomic(anynet_log_sink) log_sink;
 /* The highest level that is logged. */
 static atomic_int log_level = ANYNET_LOG_WARN;
 
-static const char *const level_names[] = {
+const char *const anynet_log_level_names[ANYNET_LOG_LEVELS] = {
 	[ANYNET_LOG_NONE] = "NONE", [ANYNET_LOG_VERSION] = "VERSION", [ANYNET_LOG_WARN] = "WARN",
 	[ANYNET_LOG_INFO] = "INFO", [ANYNET_LOG_ABORT] = "ABORT",     [ANYNET_LOG_TRACE] = "TRACE",
 };
@@ -33,7 +33,7 @@ static void stderr_sink(int level, unsigned long flags, const char *file, int li
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	fprintf(stderr, "anynet %s %s:%d %s\n", level_names[level], file, line, text);
+	fprintf(stderr, "anynet %s %s:%d %s\n", anynet_log_level_names[level], file, line, text);
 }
 
 void anynet_log_start(anynet_log_sink sink, int level)

@@ -120,6 +120,11 @@ bool carrier_port_is_down(const struct anynet_device *dev)
 	return is_listed(dev) && atomic_load(&port_down[dev->index]);
 }
 
+bool carrier_is_lost(const struct anynet_device *dev)
+{
+	return carrier_is_down(dev) || carrier_port_is_down(dev);
+}
+
 unsigned carrier_losses(const struct anynet_device *dev)
 {
 	return is_listed(dev) ? atomic_load(&losses[dev->index]) : 0;

@@ -21,6 +21,9 @@ bool carrier_is_down(const struct anynet_device *dev);
 void carrier_set_port(const struct anynet_device *dev, bool lost);
 bool carrier_port_is_down(const struct anynet_device *dev);
 
+/* Is the interface or the port down? Any thread. */
+bool carrier_is_lost(const struct anynet_device *dev);
+
 /* How often interface or port have gone down so far. A connection made after the last time works without them. Any
  * thread. */
 unsigned carrier_losses(const struct anynet_device *dev);

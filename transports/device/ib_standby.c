@@ -64,14 +64,6 @@ int ib_standby_find(const struct anynet_config *cfg, struct anynet_probe *probe)
 	return 0;
 }
 
-static const struct netif_link *find_link(const struct netif_table *table, unsigned ifindex)
-{
-	for (size_t i = 0; i < table->link_count; i++)
-		if (ifindex && table->links[i].index == ifindex)
-			return &table->links[i];
-	return NULL;
-}
-
 static bool is_link_local(const struct sockaddr_storage *addr)
 {
 	return addr->ss_family == AF_INET6 &&
@@ -102,7 +94,7 @@ static const struct netif_addr *find_addr(const struct anynet_config *cfg,
 bool ib_standby_bind(const struct anynet_config *cfg, const struct netif_table *table,
 		     const struct gid *gid, struct anynet_device *dev)
 {
-	const struct netif_link *link = find_link(table, gid->ifindex);
+	const struct netif_link *link = netif_link_at(table, gid->ifindex);
 	const struct netif_addr *addr = NULL;
 	struct sockaddr_storage wished;
 

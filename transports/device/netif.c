@@ -252,11 +252,7 @@ static void drop_slow(const struct choosing *choosing)
 static const struct netif_link *link_below(const struct netif_table *table,
 					   const struct netif_link *link)
 {
-	for (size_t i = 0; netif_is_stacked(link) && link->lower && i < table->link_count; i++) {
-		if (table->links[i].index == link->lower)
-			return &table->links[i];
-	}
-	return NULL;
+	return netif_is_stacked(link) ? netif_link_at(table, link->lower) : NULL;
 }
 
 /* The link at the bottom of a stack, and the number of links above it up to `link`. */

@@ -47,6 +47,9 @@ int netif_read(struct netif_table *table);
 /* Frees the contents and leaves an empty table. An empty table is allowed. */
 void netif_free(struct netif_table *table);
 
+/* The link with this number; NULL = none. */
+struct netif_link *netif_link_at(const struct netif_table *table, unsigned index);
+
 /* Classes of interfaces, best first. Only interfaces of the best class found are chosen. */
 enum netif_class {
 	NETIF_REAL,      /* a NIC, or a bond, VLAN or bridge on one */

@@ -28,9 +28,9 @@
 #define PAUSE_MS     10          /* between them */
 #define DUMP_TIMEOUT 5           /* seconds; the kernel answers at once */
 
-static struct netif_link *link_at(const struct netif_table *table, unsigned index)
+struct netif_link *netif_link_at(const struct netif_table *table, unsigned index)
 {
-	for (size_t i = 0; i < table->link_count; i++)
+	for (size_t i = 0; index && i < table->link_count; i++)
 		if (table->links[i].index == index)
 			return &table->links[i];
 	return NULL;
@@ -59,7 +59,7 @@ static int take_link(struct netif_table *table, const struct nlmsghdr *header)
 		return -EBADMSG;
 	rtattr_parse(attrs, IFLA_LINK_NETNSID, (const void *)(info + 1),
 			 header->nlmsg_len - NLMSG_LENGTH(sizeof(*info)));
-	if (link_at(table, (unsigned)info->ifi_index)) /* the table has changed meanwhile */
+	if (netif_link_at(table, (unsigned)info->ifi_index)) /* the table has changed meanwhile */
 		return 0;
 	link = append(&links, &table->link_count, sizeof(*link));
 	if (!link)
@@ -246,7 +246,7 @@ static void drop_unbound(struct netif_table *table)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < table->addr_count; i++) {
-		struct netif_link *link = link_at(table, table->addrs[i].ifindex);
+		struct netif_link *link = netif_link_at(table, table->addrs[i].ifindex);
 
 		if (link && link->flags & IFF_UP && !can_be_bound(&table->addrs[i]))
 			link->has_unbound = true;

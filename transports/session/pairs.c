@@ -30,12 +30,9 @@ static void add(struct list *list, struct anynet_wire_pair pair)
 
 static bool is_lost(const struct list *list, unsigned from)
 {
-	const struct anynet_device *dev;
+	const struct comm_paths *paths = &list->comm->session->paths;
 
-	if (from >= list->comm->session->paths.own_count)
-		return true;
-	dev = list->comm->session->paths.own[from];
-	return carrier_is_down(dev) || carrier_port_is_down(dev);
+	return from >= paths->own_count || carrier_is_lost(paths->own[from]);
 }
 
 static void add_but(struct list *list, struct anynet_wire_pair pair, struct anynet_wire_pair avoid)

@@ -120,18 +120,14 @@ static bool home_broke(const struct anynet_stream *stream)
 	       !pairs_want_qp(stream->comm, stream) && pairs_equal(stream->path.pair, stream->home);
 }
 
-static bool nic_is_down(const struct anynet_device *nic)
-{
-	return nic && (carrier_is_down(nic) || carrier_port_is_down(nic));
-}
-
 void progress_lapse(struct anynet_stream *stream, uint64_t now)
 {
 	struct stream_progress *progress = &stream->progress;
+	const struct anynet_device *nic = stream->path.nic.dev;
 	int err = stream->qp.err;
 
 	stream->qp.err = 0;
-	if (!(err || home_broke(stream)) || nic_is_down(stream->path.nic.dev))
+	if (!(err || home_broke(stream)) || (nic && carrier_is_lost(nic)))
 		return; /* a NIC that is down is not used until an event reports it up */
 	if (err == -EREMOTEIO || (err && stream->qp.brought < QP_FRAMES))
 		progress->lapses += progress->lapses ? 1 : 2;

@@ -58,7 +58,7 @@ void recorder_note_carriers(struct anynet_comm *comm)
 {
 	for (unsigned i = 0; i < comm->session->paths.own_count; i++) {
 		const struct anynet_device *dev = comm->session->paths.own[i];
-		bool down = carrier_is_down(dev) || carrier_port_is_down(dev);
+		bool down = carrier_is_lost(dev);
 		uint64_t bit = 1ull << i;
 
 		if (!(comm->session->recorder->links_down & bit) == !down)

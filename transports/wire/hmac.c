@@ -11,17 +11,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <nccl_net/util.h>
+
 #include "base/fd.h"
+#include "base/library.h"
 
 const char *const hmac_library_names[] = { "libcrypto.so.3", "libcrypto.so.1.1", "libcrypto.so",
 					   NULL };
 
 /* These two functions have had the same prototypes since OpenSSL 0.9.7, and have them in its forks. */
 struct library {
+	void *library;
 	const void *(*sha256)(void);
 	unsigned char *(*hmac)(const void *digest, const void *key, int key_bytes,
 			       const unsigned char *data, size_t bytes, unsigned char *mac,
 			       unsigned *mac_bytes);
+};
+
+static const struct library_function functions[] = {
+	{ .name = "EVP_sha256", .offset = offsetof(struct library, sha256) },
+	{ .name = "HMAC", .offset = offsetof(struct library, hmac) },
 };
 
 /* libcrypto cleans up when the process exits, while other threads may still make connections. So it is used only with
@@ -61,34 +70,18 @@ static bool computes_right(const struct library *lib)
 	       !memcmp(mac, wanted, sizeof(mac));
 }
 
-/* ISO C has no conversion from a data pointer to a function pointer; on POSIX systems their bytes are the same. */
-static bool find_function(void *handle, const char *name, void *function)
+/* 0, or -errno with the reason in `why`. */
+static int open_library(const char *name, struct library *lib, char *why, size_t why_bytes)
 {
-	void *address = dlsym(handle, name);
+	int ret = library_open(name, functions, ARRAY_SIZE(functions), lib, why, why_bytes);
 
-	memcpy(function, &address, sizeof(address));
-	return address;
-}
-
-/* Returns NULL on success, otherwise the reason. */
-static const char *open_library(const char *name, struct library *lib)
-{
-	void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-	const char *why;
-
-	if (!handle) {
-		why = dlerror();
-		return why ? why : "cannot be opened";
-	}
-	if (!find_function(handle, "EVP_sha256", &lib->sha256) ||
-	    !find_function(handle, "HMAC", &lib->hmac))
-		why = "it has no HMAC or no EVP_sha256";
-	else if (!computes_right(lib))
-		why = "it does not compute HMAC-SHA256";
-	else
-		return NULL;
-	dlclose(handle);
-	return why;
+	if (ret == -ENOSYS)
+		snprintf(why, why_bytes, "it has no HMAC or no EVP_sha256");
+	if (ret || computes_right(lib))
+		return ret;
+	dlclose(lib->library);
+	snprintf(why, why_bytes, "it does not compute HMAC-SHA256");
+	return -ENOSYS;
 }
 
 static void stop_at_exit(void)
@@ -116,9 +109,9 @@ int hmac_open(const char *const *names, char *why, size_t why_bytes)
 
 	crypto.open = false;
 	for (; *names; names++) {
-		const char *reason = open_library(*names, &crypto.library);
+		char reason[256];
 
-		if (!reason) {
+		if (!open_library(*names, &crypto.library, reason, sizeof(reason))) {
 			opened();
 			return 0;
 		}
