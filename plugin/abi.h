@@ -72,8 +72,7 @@ enum anynet_nccl_result abi_v12_fuse(int *dev, int count, const int *devs, int m
 
 /* --- abi_v11.c --- */
 
-void abi_v11_narrow_vprops(const struct anynet_net_vprops_v12 *wide,
-			   struct anynet_net_vprops_v9 *vprops);
+enum anynet_nccl_result abi_v11_get_properties(int dev, struct anynet_net_props_v11 *props);
 enum anynet_nccl_result abi_v11_make_vdevice(int *dev, struct anynet_net_vprops_v9 *vprops);
 
 /* --- abi_v10.c --- */

@@ -12,24 +12,17 @@ static enum anynet_nccl_result init(anynet_nccl_logger logger, anynet_nccl_profi
 	return ANYNET_NCCL_SUCCESS;
 }
 
+/* The properties are the first ones of v11. */
 enum anynet_nccl_result abi_v10_get_properties(int dev, struct anynet_net_props_v9 *props)
 {
-	struct anynet_net_props_v12 wide;
-	enum anynet_nccl_result ret = abi_v12_get_properties(dev, &wide);
+	struct anynet_net_props_v11 wide;
+	enum anynet_nccl_result ret = abi_v11_get_properties(dev, &wide);
 
 	if (ret != ANYNET_NCCL_SUCCESS)
 		return ret;
 	if (!props)
 		return ANYNET_NCCL_INVALID_ARGUMENT;
-	memset(props, 0, sizeof(*props));
-	ANYNET_COPY_SHARED_PROPS(props, &wide);
-	props->reg_is_global = wide.reg_is_global;
-	props->force_flush = wide.force_flush;
-	props->device_type = wide.device_type;
-	props->device_version = wide.device_version;
-	props->max_p2p_bytes = wide.max_p2p_bytes;
-	props->max_coll_bytes = wide.max_coll_bytes;
-	abi_v11_narrow_vprops(&wide.vprops, &props->vprops);
+	memcpy(props, &wide, sizeof(*props));
 	return ANYNET_NCCL_SUCCESS;
 }
 

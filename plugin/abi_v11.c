@@ -14,14 +14,7 @@ static enum anynet_nccl_result init(void **ctx, uint64_t comm_id,
 }
 
 /* A virtual device that was made through a newer version may have more NICs than fit: the rest is left out. */
-void abi_v11_narrow_vprops(const struct anynet_net_vprops_v12 *wide,
-			   struct anynet_net_vprops_v9 *vprops)
-{
-	vprops->count = (int)anynet_min((size_t)wide->count, ARRAY_SIZE(vprops->devs));
-	memcpy(vprops->devs, wide->devs, sizeof(vprops->devs));
-}
-
-static enum anynet_nccl_result get_properties(int dev, struct anynet_net_props_v11 *props)
+enum anynet_nccl_result abi_v11_get_properties(int dev, struct anynet_net_props_v11 *props)
 {
 	struct anynet_net_props_v12 wide;
 	enum anynet_nccl_result ret = abi_v12_get_properties(dev, &wide);
@@ -39,7 +32,8 @@ static enum anynet_nccl_result get_properties(int dev, struct anynet_net_props_v
 	props->max_p2p_bytes = wide.max_p2p_bytes;
 	props->max_coll_bytes = wide.max_coll_bytes;
 	props->max_multi_request = wide.max_multi_request;
-	abi_v11_narrow_vprops(&wide.vprops, &props->vprops);
+	props->vprops.count = (int)anynet_min((size_t)wide.vprops.count, ARRAY_SIZE(props->vprops.devs));
+	memcpy(props->vprops.devs, wide.vprops.devs, sizeof(props->vprops.devs));
 	return ANYNET_NCCL_SUCCESS;
 }
 
@@ -54,7 +48,7 @@ struct anynet_net_v11 ncclNetPlugin_v11 = {
 	.name = "anynet",
 	.init = init,
 	.devices = abi_v12_devices,
-	.get_properties = get_properties,
+	.get_properties = abi_v11_get_properties,
 	.listen = abi_v12_listen,
 	.connect = abi_v12_connect,
 	.accept = abi_v12_accept,

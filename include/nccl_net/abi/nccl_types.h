@@ -60,27 +60,6 @@ typedef int (*anynet_nccl_profiler)(void **event, int type, void *phandle, int64
 #define ANYNET_NCCL_UNSET (-1)
 
 /* v7+: for device offload, which the plugin does not support. */
-struct anynet_net_device_handle {
-	enum anynet_nccl_device_type type;
-	int version;
-	void *handle;
-	size_t bytes;
-	int needs_proxy_progress;
-};
-
-/* An object's size, a field's offset, and a function's slot in a table (net-api.md §1.3, §1.4). */
-#define ANYNET_ABI_SIZE(type, bytes) \
-	static_assert(sizeof(struct type) == (bytes), "net-api.md §1: size of " #type)
-#define ANYNET_ABI_AT(type, field, offset)                      \
-	static_assert(offsetof(struct type, field) == (offset), \
-		      "net-api.md §1.4: " #type "." #field)
-#define ANYNET_ABI_SLOT(type, field, slot) ANYNET_ABI_AT(type, field, (slot)*8)
-
-ANYNET_ABI_SIZE(anynet_net_device_handle, 32);
-ANYNET_ABI_AT(anynet_net_device_handle, type, 0);
-ANYNET_ABI_AT(anynet_net_device_handle, version, 4);
-ANYNET_ABI_AT(anynet_net_device_handle, handle, 8);
-ANYNET_ABI_AT(anynet_net_device_handle, bytes, 16);
-ANYNET_ABI_AT(anynet_net_device_handle, needs_proxy_progress, 24);
+struct anynet_net_device_handle;
 
 #endif

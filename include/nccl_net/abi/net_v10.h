@@ -8,8 +8,6 @@
 struct anynet_net_config_v10 {
 	int traffic_class; /* ANYNET_NCCL_UNSET = none */
 };
-ANYNET_ABI_SIZE(anynet_net_config_v10, 4);
-ANYNET_ABI_AT(anynet_net_config_v10, traffic_class, 0);
 
 struct anynet_net_v10 {
 	const char *name;
@@ -41,26 +39,5 @@ struct anynet_net_v10 {
 	enum anynet_nccl_result (*irecv_consumed)(void *rcomm, int n, void *request);
 	enum anynet_nccl_result (*make_vdevice)(int *dev, struct anynet_net_vprops_v9 *vprops);
 };
-ANYNET_ABI_SIZE(anynet_net_v10, 160);
-ANYNET_ABI_SLOT(anynet_net_v10, name, 0);
-ANYNET_ABI_SLOT(anynet_net_v10, init, 1);
-ANYNET_ABI_SLOT(anynet_net_v10, devices, 2);
-ANYNET_ABI_SLOT(anynet_net_v10, get_properties, 3);
-ANYNET_ABI_SLOT(anynet_net_v10, listen, 4);
-ANYNET_ABI_SLOT(anynet_net_v10, connect, 5);
-ANYNET_ABI_SLOT(anynet_net_v10, accept, 6);
-ANYNET_ABI_SLOT(anynet_net_v10, reg_mr, 7);
-ANYNET_ABI_SLOT(anynet_net_v10, reg_mr_dmabuf, 8);
-ANYNET_ABI_SLOT(anynet_net_v10, dereg_mr, 9);
-ANYNET_ABI_SLOT(anynet_net_v10, isend, 10);
-ANYNET_ABI_SLOT(anynet_net_v10, irecv, 11);
-ANYNET_ABI_SLOT(anynet_net_v10, iflush, 12);
-ANYNET_ABI_SLOT(anynet_net_v10, test, 13);
-ANYNET_ABI_SLOT(anynet_net_v10, close_send, 14);
-ANYNET_ABI_SLOT(anynet_net_v10, close_recv, 15);
-ANYNET_ABI_SLOT(anynet_net_v10, close_listen, 16);
-ANYNET_ABI_SLOT(anynet_net_v10, get_device_mr, 17);
-ANYNET_ABI_SLOT(anynet_net_v10, irecv_consumed, 18);
-ANYNET_ABI_SLOT(anynet_net_v10, make_vdevice, 19);
 
 #endif

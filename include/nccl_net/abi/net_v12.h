@@ -9,9 +9,6 @@ struct anynet_net_vprops_v12 {
 	int count;
 	int devs[8];
 };
-ANYNET_ABI_SIZE(anynet_net_vprops_v12, 36);
-ANYNET_ABI_AT(anynet_net_vprops_v12, count, 0);
-ANYNET_ABI_AT(anynet_net_vprops_v12, devs, 4);
 
 struct anynet_net_props_v12 {
 	const char *name;
@@ -34,26 +31,6 @@ struct anynet_net_props_v12 {
 	int16_t rail_id;       /* ANYNET_NCCL_UNSET if not known */
 	int16_t plane_id;
 };
-ANYNET_ABI_SIZE(anynet_net_props_v12, 128);
-ANYNET_ABI_AT(anynet_net_props_v12, name, 0);
-ANYNET_ABI_AT(anynet_net_props_v12, pci_path, 8);
-ANYNET_ABI_AT(anynet_net_props_v12, guid, 16);
-ANYNET_ABI_AT(anynet_net_props_v12, ptr_support, 24);
-ANYNET_ABI_AT(anynet_net_props_v12, reg_is_global, 28);
-ANYNET_ABI_AT(anynet_net_props_v12, force_flush, 32);
-ANYNET_ABI_AT(anynet_net_props_v12, speed_mbps, 36);
-ANYNET_ABI_AT(anynet_net_props_v12, port, 40);
-ANYNET_ABI_AT(anynet_net_props_v12, latency_us, 44);
-ANYNET_ABI_AT(anynet_net_props_v12, max_comms, 48);
-ANYNET_ABI_AT(anynet_net_props_v12, max_recvs, 52);
-ANYNET_ABI_AT(anynet_net_props_v12, device_type, 56);
-ANYNET_ABI_AT(anynet_net_props_v12, device_version, 60);
-ANYNET_ABI_AT(anynet_net_props_v12, vprops, 64);
-ANYNET_ABI_AT(anynet_net_props_v12, max_p2p_bytes, 104);
-ANYNET_ABI_AT(anynet_net_props_v12, max_coll_bytes, 112);
-ANYNET_ABI_AT(anynet_net_props_v12, max_multi_request, 120);
-ANYNET_ABI_AT(anynet_net_props_v12, rail_id, 124);
-ANYNET_ABI_AT(anynet_net_props_v12, plane_id, 126);
 
 struct anynet_net_v12 {
 	const char *name;
@@ -88,28 +65,5 @@ struct anynet_net_v12 {
 	enum anynet_nccl_result (*finalize)(void *ctx);
 	enum anynet_nccl_result (*set_net_attr)(void *ctx, struct anynet_net_attr_v11 *attr);
 };
-ANYNET_ABI_SIZE(anynet_net_v12, 176);
-ANYNET_ABI_SLOT(anynet_net_v12, name, 0);
-ANYNET_ABI_SLOT(anynet_net_v12, init, 1);
-ANYNET_ABI_SLOT(anynet_net_v12, devices, 2);
-ANYNET_ABI_SLOT(anynet_net_v12, get_properties, 3);
-ANYNET_ABI_SLOT(anynet_net_v12, listen, 4);
-ANYNET_ABI_SLOT(anynet_net_v12, connect, 5);
-ANYNET_ABI_SLOT(anynet_net_v12, accept, 6);
-ANYNET_ABI_SLOT(anynet_net_v12, reg_mr, 7);
-ANYNET_ABI_SLOT(anynet_net_v12, reg_mr_dmabuf, 8);
-ANYNET_ABI_SLOT(anynet_net_v12, dereg_mr, 9);
-ANYNET_ABI_SLOT(anynet_net_v12, isend, 10);
-ANYNET_ABI_SLOT(anynet_net_v12, irecv, 11);
-ANYNET_ABI_SLOT(anynet_net_v12, iflush, 12);
-ANYNET_ABI_SLOT(anynet_net_v12, test, 13);
-ANYNET_ABI_SLOT(anynet_net_v12, close_send, 14);
-ANYNET_ABI_SLOT(anynet_net_v12, close_recv, 15);
-ANYNET_ABI_SLOT(anynet_net_v12, close_listen, 16);
-ANYNET_ABI_SLOT(anynet_net_v12, get_device_mr, 17);
-ANYNET_ABI_SLOT(anynet_net_v12, irecv_consumed, 18);
-ANYNET_ABI_SLOT(anynet_net_v12, make_vdevice, 19);
-ANYNET_ABI_SLOT(anynet_net_v12, finalize, 20);
-ANYNET_ABI_SLOT(anynet_net_v12, set_net_attr, 21);
 
 #endif

@@ -16,16 +16,6 @@ struct anynet_net_props_v5 {
 	int max_comms;
 	int max_recvs;
 };
-ANYNET_ABI_SIZE(anynet_net_props_v5, 48);
-ANYNET_ABI_AT(anynet_net_props_v5, name, 0);
-ANYNET_ABI_AT(anynet_net_props_v5, pci_path, 8);
-ANYNET_ABI_AT(anynet_net_props_v5, guid, 16);
-ANYNET_ABI_AT(anynet_net_props_v5, ptr_support, 24);
-ANYNET_ABI_AT(anynet_net_props_v5, speed_mbps, 28);
-ANYNET_ABI_AT(anynet_net_props_v5, port, 32);
-ANYNET_ABI_AT(anynet_net_props_v5, latency_us, 36);
-ANYNET_ABI_AT(anynet_net_props_v5, max_comms, 40);
-ANYNET_ABI_AT(anynet_net_props_v5, max_recvs, 44);
 
 struct anynet_net_v5 {
 	const char *name;
@@ -49,22 +39,5 @@ struct anynet_net_v5 {
 	enum anynet_nccl_result (*close_recv)(void *rcomm);
 	enum anynet_nccl_result (*close_listen)(void *lcomm);
 };
-ANYNET_ABI_SIZE(anynet_net_v5, 128);
-ANYNET_ABI_SLOT(anynet_net_v5, name, 0);
-ANYNET_ABI_SLOT(anynet_net_v5, init, 1);
-ANYNET_ABI_SLOT(anynet_net_v5, devices, 2);
-ANYNET_ABI_SLOT(anynet_net_v5, get_properties, 3);
-ANYNET_ABI_SLOT(anynet_net_v5, listen, 4);
-ANYNET_ABI_SLOT(anynet_net_v5, connect, 5);
-ANYNET_ABI_SLOT(anynet_net_v5, accept, 6);
-ANYNET_ABI_SLOT(anynet_net_v5, reg_mr, 7);
-ANYNET_ABI_SLOT(anynet_net_v5, dereg_mr, 8);
-ANYNET_ABI_SLOT(anynet_net_v5, isend, 9);
-ANYNET_ABI_SLOT(anynet_net_v5, irecv, 10);
-ANYNET_ABI_SLOT(anynet_net_v5, iflush, 11);
-ANYNET_ABI_SLOT(anynet_net_v5, test, 12);
-ANYNET_ABI_SLOT(anynet_net_v5, close_send, 13);
-ANYNET_ABI_SLOT(anynet_net_v5, close_recv, 14);
-ANYNET_ABI_SLOT(anynet_net_v5, close_listen, 15);
 
 #endif

@@ -29,23 +29,5 @@ struct anynet_net_v6 {
 	enum anynet_nccl_result (*close_recv)(void *rcomm);
 	enum anynet_nccl_result (*close_listen)(void *lcomm);
 };
-ANYNET_ABI_SIZE(anynet_net_v6, 136);
-ANYNET_ABI_SLOT(anynet_net_v6, name, 0);
-ANYNET_ABI_SLOT(anynet_net_v6, init, 1);
-ANYNET_ABI_SLOT(anynet_net_v6, devices, 2);
-ANYNET_ABI_SLOT(anynet_net_v6, get_properties, 3);
-ANYNET_ABI_SLOT(anynet_net_v6, listen, 4);
-ANYNET_ABI_SLOT(anynet_net_v6, connect, 5);
-ANYNET_ABI_SLOT(anynet_net_v6, accept, 6);
-ANYNET_ABI_SLOT(anynet_net_v6, reg_mr, 7);
-ANYNET_ABI_SLOT(anynet_net_v6, reg_mr_dmabuf, 8);
-ANYNET_ABI_SLOT(anynet_net_v6, dereg_mr, 9);
-ANYNET_ABI_SLOT(anynet_net_v6, isend, 10);
-ANYNET_ABI_SLOT(anynet_net_v6, irecv, 11);
-ANYNET_ABI_SLOT(anynet_net_v6, iflush, 12);
-ANYNET_ABI_SLOT(anynet_net_v6, test, 13);
-ANYNET_ABI_SLOT(anynet_net_v6, close_send, 14);
-ANYNET_ABI_SLOT(anynet_net_v6, close_recv, 15);
-ANYNET_ABI_SLOT(anynet_net_v6, close_listen, 16);
 
 #endif

@@ -18,18 +18,6 @@ struct anynet_net_props_v7 {
 	enum anynet_nccl_device_type device_type;
 	int device_version;
 };
-ANYNET_ABI_SIZE(anynet_net_props_v7, 56);
-ANYNET_ABI_AT(anynet_net_props_v7, name, 0);
-ANYNET_ABI_AT(anynet_net_props_v7, pci_path, 8);
-ANYNET_ABI_AT(anynet_net_props_v7, guid, 16);
-ANYNET_ABI_AT(anynet_net_props_v7, ptr_support, 24);
-ANYNET_ABI_AT(anynet_net_props_v7, speed_mbps, 28);
-ANYNET_ABI_AT(anynet_net_props_v7, port, 32);
-ANYNET_ABI_AT(anynet_net_props_v7, latency_us, 36);
-ANYNET_ABI_AT(anynet_net_props_v7, max_comms, 40);
-ANYNET_ABI_AT(anynet_net_props_v7, max_recvs, 44);
-ANYNET_ABI_AT(anynet_net_props_v7, device_type, 48);
-ANYNET_ABI_AT(anynet_net_props_v7, device_version, 52);
 
 struct anynet_net_v7 {
 	const char *name;
@@ -59,25 +47,5 @@ struct anynet_net_v7 {
 	enum anynet_nccl_result (*get_device_mr)(void *comm, void *mhandle, void **device_mr);
 	enum anynet_nccl_result (*irecv_consumed)(void *rcomm, int n, void *request);
 };
-ANYNET_ABI_SIZE(anynet_net_v7, 152);
-ANYNET_ABI_SLOT(anynet_net_v7, name, 0);
-ANYNET_ABI_SLOT(anynet_net_v7, init, 1);
-ANYNET_ABI_SLOT(anynet_net_v7, devices, 2);
-ANYNET_ABI_SLOT(anynet_net_v7, get_properties, 3);
-ANYNET_ABI_SLOT(anynet_net_v7, listen, 4);
-ANYNET_ABI_SLOT(anynet_net_v7, connect, 5);
-ANYNET_ABI_SLOT(anynet_net_v7, accept, 6);
-ANYNET_ABI_SLOT(anynet_net_v7, reg_mr, 7);
-ANYNET_ABI_SLOT(anynet_net_v7, reg_mr_dmabuf, 8);
-ANYNET_ABI_SLOT(anynet_net_v7, dereg_mr, 9);
-ANYNET_ABI_SLOT(anynet_net_v7, isend, 10);
-ANYNET_ABI_SLOT(anynet_net_v7, irecv, 11);
-ANYNET_ABI_SLOT(anynet_net_v7, iflush, 12);
-ANYNET_ABI_SLOT(anynet_net_v7, test, 13);
-ANYNET_ABI_SLOT(anynet_net_v7, close_send, 14);
-ANYNET_ABI_SLOT(anynet_net_v7, close_recv, 15);
-ANYNET_ABI_SLOT(anynet_net_v7, close_listen, 16);
-ANYNET_ABI_SLOT(anynet_net_v7, get_device_mr, 17);
-ANYNET_ABI_SLOT(anynet_net_v7, irecv_consumed, 18);
 
 #endif

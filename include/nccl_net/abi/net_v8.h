@@ -20,19 +20,6 @@ struct anynet_net_props_v8 {
 	enum anynet_nccl_device_type device_type;
 	int device_version;
 };
-ANYNET_ABI_SIZE(anynet_net_props_v8, 64);
-ANYNET_ABI_AT(anynet_net_props_v8, name, 0);
-ANYNET_ABI_AT(anynet_net_props_v8, pci_path, 8);
-ANYNET_ABI_AT(anynet_net_props_v8, guid, 16);
-ANYNET_ABI_AT(anynet_net_props_v8, ptr_support, 24);
-ANYNET_ABI_AT(anynet_net_props_v8, reg_is_global, 28);
-ANYNET_ABI_AT(anynet_net_props_v8, speed_mbps, 32);
-ANYNET_ABI_AT(anynet_net_props_v8, port, 36);
-ANYNET_ABI_AT(anynet_net_props_v8, latency_us, 40);
-ANYNET_ABI_AT(anynet_net_props_v8, max_comms, 44);
-ANYNET_ABI_AT(anynet_net_props_v8, max_recvs, 48);
-ANYNET_ABI_AT(anynet_net_props_v8, device_type, 52);
-ANYNET_ABI_AT(anynet_net_props_v8, device_version, 56);
 
 struct anynet_net_v8 {
 	const char *name;
@@ -62,25 +49,5 @@ struct anynet_net_v8 {
 	enum anynet_nccl_result (*get_device_mr)(void *comm, void *mhandle, void **device_mr);
 	enum anynet_nccl_result (*irecv_consumed)(void *rcomm, int n, void *request);
 };
-ANYNET_ABI_SIZE(anynet_net_v8, 152);
-ANYNET_ABI_SLOT(anynet_net_v8, name, 0);
-ANYNET_ABI_SLOT(anynet_net_v8, init, 1);
-ANYNET_ABI_SLOT(anynet_net_v8, devices, 2);
-ANYNET_ABI_SLOT(anynet_net_v8, get_properties, 3);
-ANYNET_ABI_SLOT(anynet_net_v8, listen, 4);
-ANYNET_ABI_SLOT(anynet_net_v8, connect, 5);
-ANYNET_ABI_SLOT(anynet_net_v8, accept, 6);
-ANYNET_ABI_SLOT(anynet_net_v8, reg_mr, 7);
-ANYNET_ABI_SLOT(anynet_net_v8, reg_mr_dmabuf, 8);
-ANYNET_ABI_SLOT(anynet_net_v8, dereg_mr, 9);
-ANYNET_ABI_SLOT(anynet_net_v8, isend, 10);
-ANYNET_ABI_SLOT(anynet_net_v8, irecv, 11);
-ANYNET_ABI_SLOT(anynet_net_v8, iflush, 12);
-ANYNET_ABI_SLOT(anynet_net_v8, test, 13);
-ANYNET_ABI_SLOT(anynet_net_v8, close_send, 14);
-ANYNET_ABI_SLOT(anynet_net_v8, close_recv, 15);
-ANYNET_ABI_SLOT(anynet_net_v8, close_listen, 16);
-ANYNET_ABI_SLOT(anynet_net_v8, get_device_mr, 17);
-ANYNET_ABI_SLOT(anynet_net_v8, irecv_consumed, 18);
 
 #endif

@@ -9,9 +9,6 @@ struct anynet_net_vprops_v9 {
 	int count;
 	int devs[4];
 };
-ANYNET_ABI_SIZE(anynet_net_vprops_v9, 20);
-ANYNET_ABI_AT(anynet_net_vprops_v9, count, 0);
-ANYNET_ABI_AT(anynet_net_vprops_v9, devs, 4);
 
 struct anynet_net_props_v9 {
 	const char *name;
@@ -31,23 +28,6 @@ struct anynet_net_props_v9 {
 	size_t max_p2p_bytes;
 	size_t max_coll_bytes;
 };
-ANYNET_ABI_SIZE(anynet_net_props_v9, 104);
-ANYNET_ABI_AT(anynet_net_props_v9, name, 0);
-ANYNET_ABI_AT(anynet_net_props_v9, pci_path, 8);
-ANYNET_ABI_AT(anynet_net_props_v9, guid, 16);
-ANYNET_ABI_AT(anynet_net_props_v9, ptr_support, 24);
-ANYNET_ABI_AT(anynet_net_props_v9, reg_is_global, 28);
-ANYNET_ABI_AT(anynet_net_props_v9, force_flush, 32);
-ANYNET_ABI_AT(anynet_net_props_v9, speed_mbps, 36);
-ANYNET_ABI_AT(anynet_net_props_v9, port, 40);
-ANYNET_ABI_AT(anynet_net_props_v9, latency_us, 44);
-ANYNET_ABI_AT(anynet_net_props_v9, max_comms, 48);
-ANYNET_ABI_AT(anynet_net_props_v9, max_recvs, 52);
-ANYNET_ABI_AT(anynet_net_props_v9, device_type, 56);
-ANYNET_ABI_AT(anynet_net_props_v9, device_version, 60);
-ANYNET_ABI_AT(anynet_net_props_v9, vprops, 64);
-ANYNET_ABI_AT(anynet_net_props_v9, max_p2p_bytes, 88);
-ANYNET_ABI_AT(anynet_net_props_v9, max_coll_bytes, 96);
 
 struct anynet_net_v9 {
 	const char *name;
@@ -78,26 +58,5 @@ struct anynet_net_v9 {
 	enum anynet_nccl_result (*irecv_consumed)(void *rcomm, int n, void *request);
 	enum anynet_nccl_result (*make_vdevice)(int *dev, struct anynet_net_vprops_v9 *vprops);
 };
-ANYNET_ABI_SIZE(anynet_net_v9, 160);
-ANYNET_ABI_SLOT(anynet_net_v9, name, 0);
-ANYNET_ABI_SLOT(anynet_net_v9, init, 1);
-ANYNET_ABI_SLOT(anynet_net_v9, devices, 2);
-ANYNET_ABI_SLOT(anynet_net_v9, get_properties, 3);
-ANYNET_ABI_SLOT(anynet_net_v9, listen, 4);
-ANYNET_ABI_SLOT(anynet_net_v9, connect, 5);
-ANYNET_ABI_SLOT(anynet_net_v9, accept, 6);
-ANYNET_ABI_SLOT(anynet_net_v9, reg_mr, 7);
-ANYNET_ABI_SLOT(anynet_net_v9, reg_mr_dmabuf, 8);
-ANYNET_ABI_SLOT(anynet_net_v9, dereg_mr, 9);
-ANYNET_ABI_SLOT(anynet_net_v9, isend, 10);
-ANYNET_ABI_SLOT(anynet_net_v9, irecv, 11);
-ANYNET_ABI_SLOT(anynet_net_v9, iflush, 12);
-ANYNET_ABI_SLOT(anynet_net_v9, test, 13);
-ANYNET_ABI_SLOT(anynet_net_v9, close_send, 14);
-ANYNET_ABI_SLOT(anynet_net_v9, close_recv, 15);
-ANYNET_ABI_SLOT(anynet_net_v9, close_listen, 16);
-ANYNET_ABI_SLOT(anynet_net_v9, get_device_mr, 17);
-ANYNET_ABI_SLOT(anynet_net_v9, irecv_consumed, 18);
-ANYNET_ABI_SLOT(anynet_net_v9, make_vdevice, 19);
 
 #endif
