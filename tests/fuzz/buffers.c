@@ -165,7 +165,7 @@ void posted_close(struct anynet_comm *comm, struct posted *all)
 {
 	for (int i = 0; i < ANYNET_REQUESTS; i++)
 		posted_take_back(comm, &all[i]);
-	recv_comm_destroy(comm);
+	comm_destroy(comm);
 	for (int i = 0; i < ANYNET_REQUESTS; i++)
 		for (int k = 0; k < all[i].n; k++)
 			free(all[i].buffers[k].data);

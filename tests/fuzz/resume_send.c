@@ -321,7 +321,7 @@ void resume_sending(struct input *in, uint8_t order)
 	for (int i = 0; i < RECEIVER_MESSAGES_MAX; i++)
 		sent_take_back(run.comm, &run.sent[i]);
 	close_comm();
-	send_comm_destroy(run.comm);
+	comm_destroy(run.comm);
 	receiver_free(&run.receiver);
 	for (int i = 0; i < RECEIVER_MESSAGES_MAX; i++)
 		free(run.sent[i].buffer.data);

@@ -115,9 +115,9 @@ void pair_hang_up(struct pair *pair, unsigned stream)
 void pair_close(struct pair *pair)
 {
 	if (pair->send)
-		send_comm_destroy(pair->send);
+		comm_destroy(pair->send);
 	if (pair->recv)
-		recv_comm_destroy(pair->recv);
+		comm_destroy(pair->recv);
 	for (unsigned i = 0; i < pair->streams; i++)
 		if (pair->fds[i] >= 0)
 			close(pair->fds[i]);

@@ -171,13 +171,13 @@ static bool enter(struct anynet_comm *comm)
 /* Copy the comm's events if the file does not have all of them. Returns whether it copied. */
 static bool take_events(const struct anynet_comm *comm, unsigned slot)
 {
-	uint64_t count = comm->session->recorder->page.count;
+	uint64_t count = comm->session->recorder.page.count;
 
 	if (stats.told[slot].id == comm->session->tally.id && stats.told[slot].count == count)
 		return false;
 	stats.told[slot].id = comm->session->tally.id;
 	stats.told[slot].count = count;
-	stats.events = comm->session->recorder->page;
+	stats.events = comm->session->recorder.page;
 	stats.events.id = comm->session->tally.id;
 	return true;
 }

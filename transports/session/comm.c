@@ -25,23 +25,22 @@
 
 #define ENTER_YIELDS    20
 
-/* NULL = no memory; the caller still owns `comm`. */
-static struct anynet_comm *init(struct anynet_comm *comm, unsigned stream_count)
+/* NULL = no memory; `comm` is freed then. */
+static struct anynet_comm *with_session(struct anynet_comm *comm, unsigned stream_count)
 {
-	struct session *session = comm ? calloc(1, sizeof(*session)) : NULL;
+	struct session *session = calloc(1, sizeof(*session));
+	struct anynet_stream **streams = calloc(stream_count, sizeof(*streams));
 
-	if (!session)
-		return NULL;
-	session->recorder = recorder_create();
-	comm->streams = calloc(stream_count, sizeof(*comm->streams));
-	if (!comm->streams || !session->recorder) {
-		free(comm->streams);
-		free(session->recorder);
+	if (!comm || !session || !streams) {
 		free(session);
+		free(streams);
+		if (comm)
+			(comm->is_send ? send_free : recv_free)(comm);
 		return NULL;
 	}
 	session->slot = session->io_epfd = -1;
 	comm->session = session;
+	comm->streams = streams;
 	comm->stream_count = (uint16_t)stream_count;
 	comm->epfd = -1;
 	comm->checksum = anynet_net.cfg->checksum;
@@ -50,25 +49,13 @@ static struct anynet_comm *init(struct anynet_comm *comm, unsigned stream_count)
 
 struct anynet_comm *send_comm_create(const struct anynet_device *dev, unsigned stream_count)
 {
-	struct anynet_comm *comm = send_create(dev);
-
-	if (comm && !init(comm, stream_count)) {
-		send_free(comm);
-		return NULL;
-	}
-	return comm;
+	return with_session(send_create(dev), stream_count);
 }
 
 struct anynet_comm *recv_comm_create(const struct anynet_device *dev, unsigned stream_count,
 				     uint32_t replay_bytes)
 {
-	struct anynet_comm *comm = recv_create(dev, replay_bytes);
-
-	if (comm && !init(comm, stream_count)) {
-		recv_free(comm);
-		return NULL;
-	}
-	return comm;
+	return with_session(recv_create(dev, replay_bytes), stream_count);
 }
 
 /* Needs no counterpart when the connection is closed: that removes it from the set, and a stale event carries a token,

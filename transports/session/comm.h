@@ -76,7 +76,7 @@ struct session {
 		bool warned;        /* this stall has been warned of */
 	} watch;
 	struct comm_tally tally;
-	struct recorder *recorder; /* its latest events */
+	struct recorder recorder; /* its latest events */
 };
 
 /* --- comm.c --- */
@@ -86,8 +86,7 @@ struct session {
 struct anynet_comm *send_comm_create(const struct anynet_device *dev, unsigned stream_count);
 struct anynet_comm *recv_comm_create(const struct anynet_device *dev, unsigned stream_count,
 				     uint32_t replay_bytes);
-void send_comm_destroy(struct anynet_comm *comm);
-void recv_comm_destroy(struct anynet_comm *comm);
+void comm_destroy(struct anynet_comm *comm);
 
 /* At set-up: create stream `index` over the connected socket `fd`, with the joined queue pair `qp` (NULL = none). On
  * success the stream owns both. `pair`: the NICs it joins, in the comm's paths. 0 or -ENOMEM. */

@@ -34,7 +34,7 @@ static void op_free(struct connect_op *op, bool handed_over)
 	if (!handed_over)
 		listen_drop();
 	if (op->comm)
-		send_comm_destroy(op->comm);
+		comm_destroy(op->comm);
 	free(op);
 }
 

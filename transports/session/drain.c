@@ -60,7 +60,7 @@ bool drain_start(struct anynet_comm *comm)
 
 /* --- its end --- */
 
-static void fini(struct anynet_comm *comm)
+void comm_destroy(struct anynet_comm *comm)
 {
 	recovery_free(comm);
 	recovery_drop_posted(comm);
@@ -69,18 +69,6 @@ static void fini(struct anynet_comm *comm)
 		mr_return(LIST_FIRST(&comm->session->borrowed));
 	fd_close(&comm->epfd);
 	free(comm->streams);
-	free(comm->session->recorder);
 	free(comm->session);
-}
-
-void send_comm_destroy(struct anynet_comm *comm)
-{
-	fini(comm);
-	send_free(comm);
-}
-
-void recv_comm_destroy(struct anynet_comm *comm)
-{
-	fini(comm);
-	recv_free(comm);
+	(comm->is_send ? send_free : recv_free)(comm);
 }

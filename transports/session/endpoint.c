@@ -76,28 +76,17 @@ void endpoint_drop_half_built(struct anynet_listener *listener)
 		"established; still listening",
 		listener->dev->name, listener->comm->peer.host, listener->comm->peer.pid,
 		listener->comm->peer.addr);
-	recv_comm_destroy(listener->comm);
+	comm_destroy(listener->comm);
 	listener->comm = endpoint->comm = NULL;
 }
 
-void endpoints_visit_half_built(void (*visit)(struct anynet_listener *listener))
+void endpoints_visit_half_built(void (*visit)(struct anynet_listener *listener, const void *arg), const void *arg)
 {
 	for (uint32_t i = 0; i < endpoints.count; i++) {
 		struct endpoint *endpoint = slots_at(&endpoints, i);
 
 		if (endpoint && endpoint->comm && endpoint->listener)
-			visit(endpoint->listener);
-	}
-}
-
-void endpoints_drop_half_built(const void *owner)
-{
-	for (uint32_t i = 0; i < endpoints.count; i++) {
-		struct endpoint *endpoint = slots_at(&endpoints, i);
-
-		if (endpoint && endpoint->comm && endpoint->listener &&
-		    endpoint->listener->owner == owner)
-			endpoint_drop_half_built(endpoint->listener);
+			visit(endpoint->listener, arg);
 	}
 }
 
@@ -188,7 +177,7 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
 	qp = ib_qp_accept(set[0], hello, answer);
 	if (!qp && nic_needs_qp(listener->dev)) {
-		recv_comm_destroy(comm);
+		comm_destroy(comm);
 		return refuse_without_qp(hello, answer);
 	}
 	if (!qp && answer->reason[0])
@@ -197,7 +186,7 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 		hello_say_no_cm(hello, answer->reason);
 	if (comm_add_stream(comm, fd, 0, hello->epoch, answer->plan[0], qp)) {
 		ib_qp_retire(qp);
-		recv_comm_destroy(comm);
+		comm_destroy(comm);
 		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
 	}
 	comm->checksum |= hello->features & ANYNET_FEATURE_CHECKSUM;

@@ -60,8 +60,9 @@ static int sender_ready(struct anynet_listener *listener)
 }
 
 /* NCCL may never call accept again, so this frees a half-built comm that is over. */
-static void drop_if_over(struct anynet_listener *listener)
+static void drop_if_over(struct anynet_listener *listener, const void *arg)
 {
+	(void)arg;
 	if (sender_ready(listener) == -ECONNRESET)
 		endpoint_drop_half_built(listener);
 }
@@ -89,7 +90,7 @@ void listen_look(void)
 {
 	if (pthread_mutex_trylock(&engine.lock))
 		return;
-	endpoints_visit_half_built(drop_if_over);
+	endpoints_visit_half_built(drop_if_over, NULL);
 	pthread_mutex_unlock(&engine.lock);
 }
 
@@ -100,26 +101,27 @@ void listen_watch(int epfd, uint32_t data, unsigned *generation)
 	pthread_mutex_unlock(&engine.lock);
 }
 
-static void trim_locked(void)
+static void drop_if_of(struct anynet_listener *listener, const void *owner)
 {
-	if (endpoints_used() || engine.listeners || engine.holders)
-		return;
-	handshake_abort_all();
-	sockets_close();
-	endpoints_free();
+	if (listener->owner == owner)
+		endpoint_drop_half_built(listener);
 }
 
 void listen_drop_half_built(const void *owner)
 {
 	pthread_mutex_lock(&engine.lock);
-	endpoints_drop_half_built(owner);
+	endpoints_visit_half_built(drop_if_of, owner);
 	pthread_mutex_unlock(&engine.lock);
 }
 
 void listen_trim(void)
 {
 	pthread_mutex_lock(&engine.lock);
-	trim_locked();
+	if (!endpoints_used() && !engine.listeners && !engine.holders) {
+		handshake_abort_all();
+		sockets_close();
+		endpoints_free();
+	}
 	pthread_mutex_unlock(&engine.lock);
 }
 
@@ -271,12 +273,9 @@ static void forget(const struct anynet_comm *comm)
 
 void listen_destroy_comm(struct anynet_comm *comm)
 {
-	if (comm->is_send) {
-		if (comm->session->listening)
-			listen_drop();
-		send_comm_destroy(comm);
-	} else {
+	if (!comm->is_send)
 		forget(comm);
-		recv_comm_destroy(comm);
-	}
+	else if (comm->session->listening)
+		listen_drop();
+	comm_destroy(comm);
 }

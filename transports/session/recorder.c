@@ -16,11 +16,6 @@
 
 #define LINE_BYTES 512
 
-struct recorder *recorder_create(void)
-{
-	return calloc(1, sizeof(struct recorder));
-}
-
 static uint64_t clock_of(clockid_t clock)
 {
 	struct timespec ts;
@@ -37,7 +32,7 @@ static uint8_t carrier_of(const struct anynet_comm *comm, const struct anynet_st
 void recorder_note(struct anynet_comm *comm, const struct anynet_stream *stream,
 		   enum anynet_stats_event_kind kind, int err, uint64_t number, const char *text)
 {
-	struct anynet_stats_events *page = &comm->session->recorder->page;
+	struct anynet_stats_events *page = &comm->session->recorder.page;
 	struct anynet_stats_event *event = &page->events[page->count++ % ANYNET_STATS_EVENTS];
 
 	memset(event, 0, sizeof(*event));
@@ -61,9 +56,9 @@ void recorder_note_carriers(struct anynet_comm *comm)
 		bool down = carrier_is_lost(dev);
 		uint64_t bit = 1ull << i;
 
-		if (!(comm->session->recorder->links_down & bit) == !down)
+		if (!(comm->session->recorder.links_down & bit) == !down)
 			continue;
-		comm->session->recorder->links_down ^= bit;
+		comm->session->recorder.links_down ^= bit;
 		recorder_note(comm, NULL, down ? ANYNET_EVENT_CARRIER_DOWN : ANYNET_EVENT_CARRIER_UP, 0,
 			      0, dev->name);
 	}
@@ -84,7 +79,7 @@ static void put_line(const struct anynet_comm *comm, const struct anynet_stats_e
 
 void recorder_tell(const struct anynet_comm *comm)
 {
-	const struct anynet_stats_events *page = &comm->session->recorder->page;
+	const struct anynet_stats_events *page = &comm->session->recorder.page;
 	uint64_t offset_ms = clock_of(CLOCK_REALTIME) - clock_of(CLOCK_MONOTONIC);
 	/* Not on the stack: the calling thread's may be small. */
 	size_t room = ANYNET_STATS_EVENTS * LINE_BYTES + 1, used = 0;

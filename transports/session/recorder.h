@@ -19,9 +19,6 @@ struct recorder {
 	struct anynet_stats_events page;
 };
 
-/* NULL = no memory. */
-struct recorder *recorder_create(void);
-
 /* Record an event of the comm, or of `stream` (NULL = the whole comm). `err`: 0 or -errno. `number` and `text` (NULL =
  * none): see enum anynet_stats_event_kind. */
 void recorder_note(struct anynet_comm *comm, const struct anynet_stream *stream,

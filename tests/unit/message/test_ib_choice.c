@@ -104,7 +104,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	send_comm_destroy(comm);
+	comm_destroy(comm);
 	return 0;
 }
 

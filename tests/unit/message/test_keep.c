@@ -153,7 +153,7 @@ static size_t room_of(int keep_bytes, int mbps, uint32_t rtt_us)
 	send_keep_start(comm, rtt_us);
 	room = comm->kept.bytes;
 	assert_int_equal(send_keeps(comm), room != 0);
-	send_comm_destroy(&comm->base);
+	comm_destroy(&comm->base);
 	local_dev.speed_mbps = 10000;
 	return room;
 }

@@ -284,7 +284,7 @@ static void test_an_unread_tail_is_no_reset(void **state)
 		frame_put(pair.fds[0], &frame, "8 bytes");
 		pair_finish(&req, 1, NULL);
 	}
-	recv_comm_destroy(pair.recv);
+	comm_destroy(pair.recv);
 	pair.recv = NULL;
 	do
 		n = recv(pair.fds[0], data, sizeof(data), MSG_DONTWAIT);

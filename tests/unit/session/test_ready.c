@@ -167,7 +167,7 @@ static void test_a_probe_finds_a_comm_by_number_and_token(void **state)
 	send->error = -ETIMEDOUT;
 	assert_int_equal(say(probe), ANYNET_STATUS_GONE);
 	registry_remove(send);
-	send_comm_destroy(send);
+	comm_destroy(send);
 }
 
 /* Between connect and NCCL's first call for the comm. */
@@ -235,7 +235,7 @@ static void test_a_half_built_comm_lets_its_sender_resume(void **state)
 	make_ready(1);
 	assert_int_equal(test.comm->streams[0]->epoch, 1);
 	registry_remove(send);
-	send_comm_destroy(send);
+	comm_destroy(send);
 }
 
 /* It has broken, and the sender continues without it. */

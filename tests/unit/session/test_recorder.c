@@ -64,8 +64,8 @@ static int teardown(void **state)
 /* Fills the recorder of a comm: event number i. */
 static const struct anynet_stats_event *event(const struct anynet_comm *comm, uint64_t i)
 {
-	assert_true(i < comm->session->recorder->page.count);
-	return &comm->session->recorder->page.events[i % ANYNET_STATS_EVENTS];
+	assert_true(i < comm->session->recorder.page.count);
+	return &comm->session->recorder.page.events[i % ANYNET_STATS_EVENTS];
 }
 
 /* The newest event is of this kind, and has this text. */
@@ -74,8 +74,8 @@ static void newest(const struct anynet_comm *comm, enum anynet_stats_event_kind 
 {
 	char text[ANYNET_STATS_EVENT_BYTES];
 
-	assert_int_equal(event(comm, comm->session->recorder->page.count - 1)->kind, kind);
-	anynet_stats_event_text(event(comm, comm->session->recorder->page.count - 1), text, sizeof(text));
+	assert_int_equal(event(comm, comm->session->recorder.page.count - 1)->kind, kind);
+	anynet_stats_event_text(event(comm, comm->session->recorder.page.count - 1), text, sizeof(text));
 	assert_string_equal(text, words);
 }
 
@@ -102,7 +102,7 @@ static void test_breaks_returns_and_replays_are_noted(void **state)
 	newest(pair.send, ANYNET_EVENT_REPLAY, "path 0: 1 frame to retransmit");
 	assert_int_equal(event(pair.send, 2)->kind, ANYNET_EVENT_BACK);
 	assert_int_equal(event(pair.send, 2)->epoch, 3);
-	assert_int_equal(pair.send->session->recorder->page.count, 4);
+	assert_int_equal(pair.send->session->recorder.page.count, 4);
 }
 
 static void test_a_connection_that_was_replaced_in_time_has_moved(void **state)
@@ -119,7 +119,7 @@ static void test_a_connection_that_was_replaced_in_time_has_moved(void **state)
 	close(fds[1]);
 	newest(pair.send, ANYNET_EVENT_MOVED,
 	       "path 0 (TCP, epoch 1) has moved to ?:0 -> ?:0");
-	assert_int_equal(pair.send->session->recorder->page.count, 2);
+	assert_int_equal(pair.send->session->recorder.page.count, 2);
 }
 
 static void test_a_stall_is_noted_and_its_end(void **state)
@@ -133,18 +133,18 @@ static void test_a_stall_is_noted_and_its_end(void **state)
 	req = pair_irecv(&pair, pair_in, 100, 0);
 	watch_comm(pair.recv, now);
 	watch_comm(pair.recv, now + 29000);
-	assert_int_equal(pair.recv->session->recorder->page.count, 1);
+	assert_int_equal(pair.recv->session->recorder.page.count, 1);
 	watch_comm(pair.recv, now + 31000);
 	watch_comm(pair.recv, now + 32000);
 	newest(pair.recv, ANYNET_EVENT_STALLED,
 	       "stalled: no progress for 31.0 s: 1 receives, the oldest of 100 bytes, tag 0");
-	assert_int_equal(pair.recv->session->recorder->page.count, 2);
+	assert_int_equal(pair.recv->session->recorder.page.count, 2);
 	pair_send(&pair, pair_out, 100);
 	pair_finish(&req, 1, NULL);
 	watch_comm(pair.recv, now + 33000);
 	newest(pair.recv, ANYNET_EVENT_MOVING, "progress again after 33.0 s");
 	watch_comm(pair.recv, now + 34000);
-	assert_int_equal(pair.recv->session->recorder->page.count, 3);
+	assert_int_equal(pair.recv->session->recorder.page.count, 3);
 }
 
 static void test_links_of_its_nics_are_noted_when_they_change(void **state)
@@ -155,13 +155,13 @@ static void test_links_of_its_nics_are_noted_when_they_change(void **state)
 	pair.send->session->paths.own_count = 1;
 	atomic_store(&pair.send->session->carrier_event, true);
 	watch_comm(pair.send, os_now_ms());
-	assert_int_equal(pair.send->session->recorder->page.count, 1);
+	assert_int_equal(pair.send->session->recorder.page.count, 1);
 	for (int i = 0; i < 2; i++) {
 		carrier_set_port(&local_dev, true);
 		atomic_store(&pair.send->session->carrier_event, true);
 		watch_comm(pair.send, os_now_ms());
 		newest(pair.send, ANYNET_EVENT_CARRIER_DOWN, "dev lo: link down");
-		assert_int_equal(pair.send->session->recorder->page.count, 2);
+		assert_int_equal(pair.send->session->recorder.page.count, 2);
 	}
 	carrier_set_port(&local_dev, false);
 	atomic_store(&pair.send->session->carrier_event, true);
@@ -180,7 +180,7 @@ static void test_the_peers_suspicions_are_noted_once(void **state)
 		comm_turn(pair.send);
 	}
 	newest(pair.send, ANYNET_EVENT_SUSPECT, "path 1 suspect: reported by the peer");
-	assert_int_equal(pair.send->session->recorder->page.count, 2);
+	assert_int_equal(pair.send->session->recorder.page.count, 2);
 }
 
 static void test_the_end_is_noted(void **state)
@@ -252,7 +252,7 @@ static void test_a_long_text_is_cut(void **state)
 	text[sizeof(text) - 1] = '\0';
 	open_pair();
 	recorder_note(pair.send, NULL, ANYNET_EVENT_LOST, 0, 0, text);
-	kept = strnlen(event(pair.send, pair.send->session->recorder->page.count - 1)->text, sizeof(text) / 2);
+	kept = strnlen(event(pair.send, pair.send->session->recorder.page.count - 1)->text, sizeof(text) / 2);
 	close_pair();
 	assert_int_equal(kept, sizeof(text) / 2 - 1);
 }
