@@ -120,9 +120,13 @@ int ib_loop_connect(const struct ib_loop_port *port, struct ibv_qp *qp, char *wh
 	uint32_t psn = 0;
 	int ret = to_init(&loop);
 
-	if (!ret)
-		ret = os_random(&psn, sizeof(psn));
-	return ret ? ret : to_ready(&loop, psn & PSN_MASK);
+	if (ret)
+		return ret;
+	if (os_random(&psn, sizeof(psn))) {
+		snprintf(why, why_bytes, "no random numbers");
+		return -EIO;
+	}
+	return to_ready(&loop, psn & PSN_MASK);
 }
 
 /* --- the proof --- */

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -14,12 +15,12 @@
 #include "transports/memory/gpu_proof.h"
 #include "unit/ib_ends.h"
 
-#define NUMBER_BYTES 8 /* those of a queue pair are there */
+#define NUMBER_BYTES 8 /* of a queue pair */
 
 static struct nic_memory memory;
 static struct anynet_mr mr = { .type = ANYNET_PTR_CUDA, .gpu = (struct gpu *)(void *)&memory };
 static uint8_t scratch[GPU_SCRATCH_BYTES];
-static bool no_random, no_scratch, unreachable, port_goes_down, device_fails, queue_breaks;
+static bool no_random, no_numbers, no_scratch, unreachable, port_goes_down, device_fails, queue_breaks;
 static char why[ANYNET_REASON_BYTES];
 
 /* --- in place of os.c, gpu.c and the adapter --- */
@@ -36,7 +37,7 @@ int __wrap_ib_self_post(struct ib_self *self, enum ibv_wr_opcode opcode, void *l
 
 int __wrap_os_random(void *data, size_t bytes)
 {
-	return no_random && bytes > NUMBER_BYTES ? -ENOSYS : __real_os_random(data, bytes);
+	return (bytes > NUMBER_BYTES ? no_random : no_numbers) ? -ENOSYS : __real_os_random(data, bytes);
 }
 
 void *__wrap_gpu_scratch(struct gpu *gpu)
@@ -88,7 +89,7 @@ static int setup(void **state)
 	if (!memory.cache)
 		memory.cache =
 			ib_mr_cache_create(memory.nic->verbs, memory.nic->pd, ANYNET_AUTO);
-	no_random = no_scratch = unreachable = port_goes_down = device_fails = queue_breaks = false;
+	no_random = no_numbers = no_scratch = unreachable = port_goes_down = device_fails = queue_breaks = false;
 	return memory.cache ? 0 : -1;
 }
 
@@ -125,6 +126,15 @@ static void test_what_cannot_be_proved_is_used(void **state)
 		assert_int_equal(prove(true), 0);
 		assert_int_equal(prove(false), 0);
 	}
+}
+
+static void test_a_queue_pair_that_cannot_be_made_is_the_reason(void **state)
+{
+	(void)state;
+	memset(why, 0, sizeof(why));
+	no_numbers = true;
+	assert_int_equal(prove(false), -EAGAIN);
+	assert_string_equal(why, "no random numbers");
 }
 
 /* The port was down in regMr. */
@@ -164,6 +174,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_what_cannot_be_reached_is_not_used),
 		T(test_what_cannot_be_proved_is_used),
+		T(test_a_queue_pair_that_cannot_be_made_is_the_reason),
 		T(test_a_port_that_goes_down_meanwhile_proves_nothing),
 		T(test_what_could_not_be_proved_is_proved_before_it_is_used),
 	};
