@@ -111,18 +111,13 @@ static void take_data_direct(struct ib_probe *probe, const struct verbs_port *po
 	memcpy(found->gpu_memory, gpu_memory, sizeof(gpu_memory));
 }
 
-/* Called before any registration. Before Linux 5.12 a fork could separate the process from its registered pages.
- * ibv_fork_init does nothing where the kernel needs none of it. */
-static void survive_forks(const struct ib_probe *probe)
-{
-	if (probe->verbs.fork_init)
-		probe->verbs.fork_init();
-}
-
 static int prove(const struct ib_probe *probe, const struct verbs_port *port, struct ib_port *state,
 		 char *why, size_t why_bytes)
 {
-	survive_forks(probe);
+	/* Before any registration. Before Linux 5.12 a fork could separate the process from its registered pages.
+	 * ibv_fork_init does nothing where the kernel needs none of it. */
+	if (probe->verbs.fork_init)
+		probe->verbs.fork_init();
 	state->takes_inline = true;
 	return probe->cfg->ib_loopback ? ib_loopback(probe->cfg, port, state, why, why_bytes) : 0;
 }

@@ -13,14 +13,12 @@
 
 static struct {
 	struct anynet_device devices[IB_STANDBY_MAX];
-	const struct anynet_device *list[IB_STANDBY_MAX];
 	int count;
 } standby;
 
-const struct anynet_device *const *ib_standby(int *count)
+const struct anynet_device *ib_standby_at(int i)
 {
-	*count = standby.count;
-	return standby.list;
+	return i < standby.count ? &standby.devices[i] : NULL;
 }
 
 void ib_standby_drop(void)
@@ -54,11 +52,8 @@ int ib_standby_find(const struct anynet_config *cfg, struct anynet_probe *probe)
 		return -ENOMEM;
 	tcp->stands_by = true; /* do not prefer IPoIB: it fails together with InfiniBand */
 	anynet_tcp_probe(cfg, tcp);
-	for (int i = 0; i < tcp->device_count && i < IB_STANDBY_MAX; i++) {
-		standby.devices[i] = tcp->devices[i];
-		standby.list[i] = &standby.devices[i];
-		standby.count++;
-	}
+	for (int i = 0; i < tcp->device_count && i < IB_STANDBY_MAX; i++)
+		standby.devices[standby.count++] = tcp->devices[i];
 	report(tcp, probe);
 	free(tcp);
 	return 0;

@@ -13,10 +13,9 @@
 
 #define IB_STANDBY_MAX 8
 
-/* The standby devices, in the order of TCP's probe. NCCL does not see them. They carry control connections, and data when
- * no other path is left. Their indices follow those of NCCL's devices and are below ANYNET_DEVICES_MAX. *count is 0 if no
- * IB device was offered. Read-only after the probe; any thread. */
-const struct anynet_device *const *ib_standby(int *count);
+/* Standby device `i`, from 0, in the order of TCP's probe; NULL = there are no more, or no IB device was offered. Their
+ * indices follow those of NCCL's devices and are below ANYNET_DEVICES_MAX. Read-only after the probe; any thread. */
+const struct anynet_device *ib_standby_at(int i);
 
 /* --- for the probe, under the core's init lock --- */
 

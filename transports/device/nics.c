@@ -21,14 +21,9 @@
 
 const struct anynet_device *nic_at(int index)
 {
-	const struct anynet_device *const *others;
-	int standby;
+	int nics = anynet_net.device_count;
 
-	if (index < anynet_net.device_count)
-		return &anynet_net.devices[index];
-	others = ib_standby(&standby);
-	index -= anynet_net.device_count;
-	return index < standby ? others[index] : NULL;
+	return index < nics ? &anynet_net.devices[index] : ib_standby_at(index - nics);
 }
 
 const struct anynet_device *nic_with_addr(const struct sockaddr_storage *addr)

@@ -122,7 +122,6 @@ void io_threads_add(struct anynet_comm *comm)
 	pool.warned |= ret;
 	if (!ret) {
 		pool.used++;
-		comm->session->io_token = registry_token(comm);
 		comm_enter(comm); /* the background thread may already work on it */
 		comm->session->io_epfd = pool.epfd;
 		for (unsigned i = 0; i < comm->stream_count; i++)

@@ -63,7 +63,7 @@ struct anynet_comm *recv_comm_create(const struct anynet_device *dev, unsigned s
 void comm_watch_by_threads(struct anynet_comm *comm, const struct anynet_stream *stream)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLET,
-				     .data.u64 = comm->session->io_token };
+				     .data.u64 = comm->session->slot_token };
 
 	if (comm->session->io_epfd >= 0)
 		epoll_ctl(comm->session->io_epfd, EPOLL_CTL_ADD, stream->path.fd, &event);
@@ -345,12 +345,4 @@ bool comm_has_streams(const struct anynet_comm *comm)
 		if (comm->streams[i])
 			return true;
 	return false;
-}
-
-int comm_refuse(struct anynet_comm *comm)
-{
-	comm_fail(comm, NULL, -ECONNRESET,
-		  comm->session->peer_lost ? "the peer was lost while the connection was idle"
-				  : "the peer closed the connection");
-	return -ECONNRESET;
 }

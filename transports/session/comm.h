@@ -56,7 +56,7 @@ struct session {
 	_Atomic bool probed;        /* sender: the peer has sent a PROBE */
 	int slot;                /* index in the registry; -1 = not registered */
 	int io_epfd;             /* epoll set of the I/O threads that serve it; -1 = none do */
-	uint64_t io_token;       /* its registry_token, as the epoll data */
+	uint64_t slot_token;     /* names it to registry_hold; the epoll data of its streams */
 	unsigned rtt_us;         /* largest round trip of its streams when it was opened */
 	_Atomic(struct stream_mail *) mail; /* connections with RESUME or QP, newest first */
 	struct comm_paths paths;
@@ -143,9 +143,6 @@ void comm_watch_by_threads(struct anynet_comm *comm, const struct anynet_stream 
  * streams: that is up to the caller. */
 void comm_fail(struct anynet_comm *comm, const struct anynet_stream *stream, int err,
 	       const char *fmt, ...) ANYNET_PRINTF(4, 5) ANYNET_COLD;
-
-/* NCCL uses a comm whose peer has closed: fail it. Returns the error. */
-int comm_refuse(struct anynet_comm *comm) ANYNET_COLD;
 
 /* Close and free all streams; the peer sees their connections end. Not from a stream's code. */
 void comm_close_streams(struct anynet_comm *comm);

@@ -5,13 +5,22 @@
 #include "session/comm.h"
 #include "session/listen.h"
 
+/* NCCL uses a comm whose peer has closed: fails it. */
+static ANYNET_COLD int refuse(struct anynet_comm *comm)
+{
+	comm_fail(comm, NULL, -ECONNRESET,
+		  comm->session->peer_lost ? "the peer was lost while the connection was idle"
+				  : "the peer closed the connection");
+	return -ECONNRESET;
+}
+
 /* May NCCL post a request? 0 or the comm's error. */
 static int check(struct anynet_comm *comm)
 {
 	int ret = comm_state(comm);
 
 	if (anynet_unlikely(!ret && comm->peer_closed))
-		return comm_refuse(comm);
+		return refuse(comm);
 	return ret;
 }
 
@@ -128,7 +137,7 @@ static int irecv(struct anynet_comm *comm, const struct anynet_recv *recv, struc
 	/* Unexpected messages may be left of a peer that has closed. They have filled the receive by now, or nothing will. */
 	if (anynet_unlikely(comm->peer_closed) && !ret && comm_pending(comm)) {
 		*req = NULL;
-		return comm_refuse(comm);
+		return refuse(comm);
 	}
 	if (anynet_likely(!ret) || ret == -EAGAIN)
 		return 0;

@@ -19,8 +19,10 @@ int registry_add(struct anynet_comm *comm)
 
 	pthread_rwlock_wrlock(&lock);
 	ret = slots_add(&comms, comm, &slot);
-	if (!ret)
+	if (!ret) {
 		comm->session->slot = (int)slot;
+		comm->session->slot_token = slots_token(&comms, slot);
+	}
 	pthread_rwlock_unlock(&lock);
 	return ret;
 }
@@ -33,16 +35,6 @@ void registry_remove(struct anynet_comm *comm)
 	slots_remove(&comms, (uint32_t)comm->session->slot);
 	comm->session->slot = -1;
 	pthread_rwlock_unlock(&lock);
-}
-
-uint64_t registry_token(const struct anynet_comm *comm)
-{
-	uint64_t token;
-
-	pthread_rwlock_rdlock(&lock);
-	token = slots_token(&comms, (uint32_t)comm->session->slot);
-	pthread_rwlock_unlock(&lock);
-	return token;
 }
 
 struct anynet_comm *registry_hold(uint64_t token)

@@ -9,17 +9,15 @@
 
 #include "session/comm.h"
 
-/* Add a comm and set comm->session->slot. 0 or -ENOMEM. From then on other threads use the comm, too: take its lock. */
+/* Add a comm and set its slot and token, which stays unique after it is removed. 0 or -ENOMEM. From then on other
+ * threads use the comm, too: take its lock. */
 int registry_add(struct anynet_comm *comm);
 
 /* Remove a comm; does nothing if it is not registered. When this returns, none of the plugin's threads uses the comm.
  * Not while holding the registry. */
 void registry_remove(struct anynet_comm *comm);
 
-/* A token for registry_hold. It stays unique after the comm is removed. The comm must be registered. */
-uint64_t registry_token(const struct anynet_comm *comm);
-
-/* Hold the registry and return the comm of a token; NULL = it is gone. Call registry_release in either case. */
+/* Hold the registry and return the comm of this token; NULL = it is gone. Call registry_release in either case. */
 struct anynet_comm *registry_hold(uint64_t token);
 void registry_release(void);
 

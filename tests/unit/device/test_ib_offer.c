@@ -161,32 +161,29 @@ static void test_a_port_that_is_not_to_prove_itself_is_offered(void **state)
 
 static void test_what_fails_leaves_the_others(void **state)
 {
-	int standbys;
-
 	(void)state;
 	probing_run("device mlx5_0" ETH_PORT "; device mlx5_1" ETH_PORT "; fault call create_qp errno=12 device=mlx5_0");
 	assert_int_equal(ib_probed.device_count, 1);
 	assert_string_equal(ib_probed.devices[0].name, "mlx5_1");
-	ib_standby(&standbys);
-	assert_int_equal(standbys, 1);
+	assert_non_null(ib_standby_at(0));
+	assert_null(ib_standby_at(1));
 }
 
 static void test_tcp_stands_by_beside_ib_only(void **state)
 {
-	const struct anynet_device *const *standby;
-	int count;
+	const struct anynet_device *standby;
 
 	(void)state;
 	probing_run("device mlx5_0" IB_PORT "; device mlx5_1" ETH_PORT);
-	standby = ib_standby(&count);
-	assert_int_equal(count, 1);
-	assert_int_equal(standby[0]->transport, ANYNET_TRANSPORT_TCP);
-	assert_string_equal(standby[0]->name, "lo");
-	assert_int_equal(standby[0]->index, 2); /* after those of NCCL */
+	standby = ib_standby_at(0);
+	assert_non_null(standby);
+	assert_int_equal(standby->transport, ANYNET_TRANSPORT_TCP);
+	assert_string_equal(standby->name, "lo");
+	assert_int_equal(standby->index, 2); /* after those of NCCL */
+	assert_null(ib_standby_at(1));
 	expect_verdict("lo", false, "standby: 127.0.0.1");
 	probing_run("device mlx5_0; port layer=ib state=down");
-	ib_standby(&count);
-	assert_int_equal(count, 0);
+	assert_null(ib_standby_at(0));
 	assert_int_equal(ib_probed.candidate_count, 1);
 }
 
@@ -204,7 +201,7 @@ static void test_an_interface_that_is_not_wanted_gets_no_control_connections(voi
 static void test_more_ports_than_fit_are_usable_but_no_devices(void **state)
 {
 	char script[4096] = "";
-	int usable = 0, standbys;
+	int usable = 0;
 
 	(void)state;
 	for (int i = 0; i < 16; i++) {
@@ -219,7 +216,7 @@ static void test_more_ports_than_fit_are_usable_but_no_devices(void **state)
 	for (int i = 0; i < ib_probed.candidate_count; i++)
 		usable += ib_probed.candidates[i].usable;
 	assert_int_equal(usable, 64); /* the selector warns of the difference */
-	assert_int_equal(ib_standby(&standbys)[0]->index, ib_probed.device_count);
+	assert_int_equal(ib_standby_at(0)->index, ib_probed.device_count);
 	for (int i = 0; i < ib_probed.device_count; i++)
 		for (int j = 0; j < i; j++)
 			assert_string_not_equal(ib_probed.devices[i].name,
