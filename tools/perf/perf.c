@@ -20,12 +20,13 @@ static int open_links(struct perf_rank *r)
 	if (links_listen(r->links, r->link_count) || perf_meet(r, PERF_READY) ||
 	    links_connect(r->links, r->link_count))
 		return -GROUP_ERROR;
-	return links_register(r->links, r->link_count, r->opts->pattern->link_step_bytes);
+	return links_register(r->links, r->link_count,
+			      r->opts->pattern->has_sums ? PERF_RING_STEP : PERF_P2P_STEP);
 }
 
 static int open_buffers(struct perf_rank *r)
 {
-	size_t bytes = r->opts->pattern->count(r->opts, r->opts->max_bytes) * PERF_ELEMENT;
+	size_t bytes = perf_count(r->opts, r->opts->max_bytes) * PERF_ELEMENT;
 
 	r->input = mmap(NULL, 2 * bytes, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -92,7 +93,9 @@ struct perf_row perf_row(const struct perf_options *o, const struct perf_report 
 		row.wrong += report->wrong[i];
 	}
 	row.algbw = (double)row.bytes / row.time_us / 1e3;
-	row.busbw = row.algbw * o->pattern->bus_factor(o->ranks);
+	row.busbw = row.algbw;
+	if (o->pattern->bus_factor)
+		row.busbw *= (double)o->pattern->bus_factor * (o->ranks - 1) / o->ranks;
 	return row;
 }
 
@@ -105,7 +108,7 @@ static bool prints(const struct perf_rank *r)
 /* Measures one size. The next one changes the report only after all ranks have met again. */
 static int measure(struct perf_rank *r, size_t bytes, uint32_t seed, uint64_t *wrong)
 {
-	size_t count = r->opts->pattern->count(r->opts, bytes);
+	size_t count = perf_count(r->opts, bytes);
 	struct perf_row row;
 	double time_us = timed_runs(r, count);
 
@@ -133,7 +136,7 @@ static int measure_all(struct perf_rank *r, uint64_t *wrong)
 
 	if (prints(r))
 		perf_print_head(o, &r->area->report);
-	perf_fill(r, o->pattern->count(o, o->max_bytes), seed);
+	perf_fill(r, perf_count(o, o->max_bytes), seed);
 	for (size_t bytes = o->min_bytes; bytes <= o->max_bytes; bytes = perf_next_size(o, bytes)) {
 		if (measure(r, bytes, ++seed, wrong))
 			return -GROUP_ERROR;

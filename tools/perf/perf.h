@@ -94,35 +94,43 @@ struct perf_rank {
 };
 
 struct perf_pattern {
-	const char *name, *title, *redop;
-	bool has_channels; /* --channels counts its rings */
-	bool is_of_two;    /* the number of ranks has to be a power of two */
-	size_t link_step_bytes;
-	/* Returns the number of elements for a size of `bytes`. */
-	size_t (*count)(const struct perf_options *opts, size_t bytes);
+	const char *name, *title;
+	bool has_sums; /* on rings (perf_ring.c), whose number is --channels; else on streams (perf_stream.h) */
+	bool has_parts; /* the data has a part for each rank; else each rank has all of it */
+	bool is_of_two; /* the number of ranks has to be a power of two */
+	int bus_factor; /* busbw is algbw times this times (n - 1) / n, as in nccl-tests; 0 = the same as algbw */
+	/* Streams: which part of the input goes to a peer, and where in the output what comes from it is put. */
+	bool sends_parts; /* the peer's part; else the beginning of the input */
+	bool keeps_parts; /* at the place of the peer's part; else at the beginning */
+	enum perf_shape {
+		PERF_TO_ALL,
+		PERF_TO_ROOT,
+		PERF_FROM_ROOT,
+		PERF_TO_NEXT,
+	} shape;
+	enum perf_result { /* what a rank has afterwards */
+		PERF_ALL,
+		PERF_AT_ROOT, /* all at the root, nothing elsewhere */
+		PERF_PART,    /* the rank's part */
+	} result;
 	/* Fills r->links as links_connect requires, and the pattern's part of *r. Returns 0 or
 	 * -GROUP_ERROR. */
 	int (*open)(struct perf_rank *r);
 	/* Runs one operation over `count` elements, from input to output. Returns 0 or -GROUP_ERROR. */
 	int (*run)(struct perf_rank *r, size_t count);
-	/* Returns the correct value of this rank's output[i]. */
-	uint32_t (*expected)(const struct perf_rank *r, size_t count, size_t i, uint32_t seed);
-	/* Returns the number of output elements to check on this rank; NULL = all. */
-	size_t (*checked)(const struct perf_rank *r, size_t count);
-	double (*bus_factor)(int ranks); /* busbw / algbw, as in nccl-tests */
+	/* Returns element i of the correct result, of which this rank's part may be its result; `part`: elements of a
+	 * part. */
+	uint32_t (*expected)(const struct perf_rank *r, size_t part, size_t i, uint32_t seed);
 };
 
-extern const struct perf_pattern perf_allgather, perf_allreduce, perf_alltoall, perf_broadcast,
-	perf_gather, perf_hypercube, perf_reduce, perf_reduce_scatter, perf_scatter, perf_sendrecv;
+#define PERF_ROOT 0
 
-/* perf_data.c: for patterns that divide the data into one part per rank, and for those in which each rank has all. */
-size_t perf_parts_count(const struct perf_options *opts, size_t bytes);
-double perf_parts_bus_factor(int ranks);
-size_t perf_whole_count(const struct perf_options *opts, size_t bytes);
-double perf_whole_bus_factor(int ranks);
+/* Returns the pattern of that name, or NULL. */
+const struct perf_pattern *perf_pattern_of(const char *name);
 
-/* Each rank's part, in the order of the ranks: what a gather leaves. */
-uint32_t perf_gathered(const struct perf_rank *r, size_t count, size_t i, uint32_t seed);
+/* perf_ring.c: `open` and `run` of patterns with sums. */
+int perf_ring_open(struct perf_rank *r);
+int perf_ring_run(struct perf_rank *r, size_t count);
 
 /* Value of input[i] on a rank: 0 … 255, different at any distance by which an error could shift data. */
 static inline uint32_t perf_value(int rank, size_t i, uint32_t seed)
@@ -137,6 +145,8 @@ static inline uint32_t perf_value(int rank, size_t i, uint32_t seed)
 int perf_drive(struct perf_rank *r, int count, int (*step)(struct perf_rank *r, int part));
 
 /* perf_data.c */
+/* Returns the number of elements for a size of `bytes`: at least one, or one for each rank. */
+size_t perf_count(const struct perf_options *o, size_t bytes);
 void perf_fill(struct perf_rank *r, size_t count, uint32_t seed);
 uint64_t perf_check(struct perf_rank *r, size_t count, uint32_t seed);
 /* out[i] = a[i] + b[i] */

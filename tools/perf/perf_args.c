@@ -60,21 +60,6 @@ static const char doc[] =
 	"computed as in nccl-tests. The net's warnings are shown; NCCL_DEBUG=INFO shows more. "
 	"Exit status: 0 ok, 2 an error or wrong results, 3 invalid arguments.";
 
-static const struct perf_pattern *const patterns[] = {
-	&perf_allgather, &perf_allreduce, &perf_alltoall,       &perf_broadcast, &perf_gather,
-	&perf_hypercube, &perf_reduce,    &perf_reduce_scatter, &perf_scatter,   &perf_sendrecv,
-};
-
-static const struct perf_pattern *parse_pattern(struct argp_state *state, const char *text)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(patterns); i++) {
-		if (!strcmp(text, patterns[i]->name))
-			return patterns[i];
-	}
-	argp_error(state, "pattern '%s': see --help", text);
-	return NULL;
-}
-
 static enum perf_type parse_type(struct argp_state *state, const char *text)
 {
 	if (strcmp(text, "float") != 0 && strcmp(text, "int32") != 0)
@@ -151,7 +136,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = &a->hosts;
 		break;
 	case 'p':
-		o->pattern = parse_pattern(state, arg);
+		o->pattern = perf_pattern_of(arg);
+		if (!o->pattern)
+			argp_error(state, "pattern '%s': see --help", arg);
 		break;
 	case 'b':
 		o->min_bytes = (size_t)args_size(state, "-b", arg, 1, BYTES_MAX);
@@ -217,7 +204,7 @@ void perf_parse(int argc, char **argv, struct perf_arguments *a)
 	};
 
 	a->perf = (struct perf_options){
-		.pattern = &perf_allreduce,
+		.pattern = perf_pattern_of("all_reduce"),
 		.channels = 2,
 		.min_bytes = 8,
 		.factor = 2,

@@ -213,7 +213,7 @@ static void print_step(struct run *run, const char *step)
 		perf_print_head(run->o, &run->report);
 	if (strcmp(step, perf_steps[PERF_ROW]) != 0)
 		return;
-	row = perf_row(run->o, &run->report, run->o->pattern->count(run->o, run->bytes));
+	row = perf_row(run->o, &run->report, perf_count(run->o, run->bytes));
 	perf_print_row(run->o, &row);
 	run->bytes = perf_next_size(run->o, run->bytes);
 }

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-#define POISON 0xa5 /* byte that fills the output before a checked run; no correct result has this pattern */
+#define POISON \
+	0xa5 /* byte that fills the output before a checked run; no correct result has this pattern */
 
 void perf_fill(struct perf_rank *r, size_t count, uint32_t seed)
 {
@@ -22,16 +23,30 @@ void perf_fill(struct perf_rank *r, size_t count, uint32_t seed)
 	memset(r->output, POISON, count * PERF_ELEMENT);
 }
 
+/* Number of the elements that this rank has afterwards. */
+static size_t result_count(const struct perf_rank *r, size_t count)
+{
+	switch (r->opts->pattern->result) {
+	case PERF_AT_ROOT:
+		return r->group->rank == PERF_ROOT ? count : 0;
+	case PERF_PART:
+		return count / (size_t)r->group->size;
+	default:
+		return count;
+	}
+}
+
 uint64_t perf_check(struct perf_rank *r, size_t count, uint32_t seed)
 {
 	const int32_t *as_int = r->output;
 	const float *as_float = r->output;
 	const struct perf_pattern *pattern = r->opts->pattern;
-	size_t checked = pattern->checked ? pattern->checked(r, count) : count;
+	size_t checked = result_count(r, count), part = count / (size_t)r->group->size;
+	size_t at = pattern->result == PERF_PART ? (size_t)r->group->rank * part : 0;
 	uint64_t wrong = 0;
 
 	for (size_t i = 0; i < checked; i++) {
-		uint32_t want = pattern->expected(r, count, i, seed);
+		uint32_t want = pattern->expected(r, part, at + i, seed);
 
 		if (r->opts->type == PERF_INT32)
 			wrong += as_int[i] != (int32_t)want;
@@ -58,33 +73,10 @@ void perf_sum(enum perf_type type, void *out, const void *a, const void *b, size
 	}
 }
 
-size_t perf_parts_count(const struct perf_options *opts, size_t bytes)
+size_t perf_count(const struct perf_options *o, size_t bytes)
 {
-	size_t part = bytes / PERF_ELEMENT / (size_t)opts->ranks;
+	size_t parts = o->pattern->has_parts ? (size_t)o->ranks : 1;
+	size_t part = bytes / PERF_ELEMENT / parts;
 
-	return (part ? part : 1) * (size_t)opts->ranks;
-}
-
-double perf_parts_bus_factor(int ranks)
-{
-	return (double)(ranks - 1) / ranks;
-}
-
-size_t perf_whole_count(const struct perf_options *opts, size_t bytes)
-{
-	(void)opts;
-	return bytes / PERF_ELEMENT ? bytes / PERF_ELEMENT : 1;
-}
-
-double perf_whole_bus_factor(int ranks)
-{
-	(void)ranks;
-	return 1.0;
-}
-
-uint32_t perf_gathered(const struct perf_rank *r, size_t count, size_t i, uint32_t seed)
-{
-	size_t part = count / (size_t)r->group->size;
-
-	return perf_value((int)(i / part), i % part, seed);
+	return (part ? part : 1) * parts;
 }

@@ -18,6 +18,11 @@ static const char *type_name(const struct perf_options *opts)
 	return opts->type == PERF_INT32 ? "int32" : "float";
 }
 
+static const char *redop_name(const struct perf_options *opts)
+{
+	return opts->pattern->has_sums ? "sum" : "none";
+}
+
 static void print_table_head(const struct perf_options *o, const struct perf_report *report)
 {
 	printf("# anynet perf " ANYNET_VERSION ": %s, %d rank%s", o->pattern->title, o->ranks,
@@ -25,7 +30,7 @@ static void print_table_head(const struct perf_options *o, const struct perf_rep
 	if (o->ranks > o->here)
 		printf(" on %d hosts", o->ranks / o->here);
 	printf(", one process each, host memory");
-	if (o->pattern->has_channels)
+	if (o->pattern->has_sums)
 		printf(", %d channel%s", o->channels, o->channels == 1 ? "" : "s");
 	printf("\n# minBytes %zu maxBytes %zu step: %zu(%s) warmup iters: %d iters: %d "
 	       "validation: %d\n",
@@ -64,7 +69,7 @@ static void print_table_row(const struct perf_options *o, const struct perf_row 
 	int digits = row->time_us >= 10000 ? 0 : row->time_us >= 100 ? 1 : 2;
 
 	printf("  %10zu %13zu %9s %7s %10.*f %7.2f %7.2f ", row->bytes, row->count, type_name(o),
-	       o->pattern->redop, digits, row->time_us, row->algbw, row->busbw);
+	       redop_name(o), digits, row->time_us, row->algbw, row->busbw);
 	if (o->check)
 		printf("%7llu\n", (unsigned long long)row->wrong);
 	else
@@ -79,7 +84,7 @@ void perf_print_row(const struct perf_options *o, const struct perf_row *row)
 	switch (o->format) {
 	case PERF_CSV:
 		printf("%zu,%zu,%s,%s,%.3f,%.6f,%.6f,", row->bytes, row->count, type_name(o),
-		       o->pattern->redop, row->time_us, row->algbw, row->busbw);
+		       redop_name(o), row->time_us, row->algbw, row->busbw);
 		if (o->check)
 			printf("%llu", (unsigned long long)row->wrong);
 		printf("\n");
@@ -89,7 +94,7 @@ void perf_print_row(const struct perf_options *o, const struct perf_row *row)
 			totals.json_rows,
 			json_pack("{s:I, s:I, s:s, s:s, s:f, s:f, s:f, s:o}", "size_bytes",
 				  (json_int_t)row->bytes, "count", (json_int_t)row->count, "type",
-				  type_name(o), "redop", o->pattern->redop, "time_us", row->time_us,
+				  type_name(o), "redop", redop_name(o), "time_us", row->time_us,
 				  "algbw_gbps", row->algbw, "busbw_gbps", row->busbw, "wrong",
 				  o->check ? json_integer((json_int_t)row->wrong) : json_null()));
 		break;

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROOT      0
 #define SLICES    2 /* slices of a chunk */
 #define SLICE_MAX (PERF_RING_STEP / PERF_ELEMENT)
 #define ALIGN     (128 / PERF_ELEMENT) /* LL128's line size; slices are aligned to it */
@@ -57,9 +56,9 @@ static struct course course_of(const struct perf_rank *r, size_t count)
 {
 	uint64_t size = (uint64_t)r->group->size, rank = (uint64_t)r->group->rank;
 
-	if (r->opts->pattern == &perf_reduce)
-		return (struct course){ .hops = 1, .chunks = 1, .place = (rank + size - 1 - ROOT) % size };
-	if (r->opts->pattern == &perf_reduce_scatter)
+	if (r->opts->pattern->result == PERF_AT_ROOT)
+		return (struct course){ .hops = 1, .chunks = 1, .place = (rank + size - 1 - PERF_ROOT) % size };
+	if (r->opts->pattern->result == PERF_PART)
 		return (struct course){ .hops = size, .chunks = 1, .stride = count / size, .shift = 1 };
 	return (struct course){ .hops = 2 * (size - 1) + 1, .chunks = size };
 }
@@ -211,14 +210,14 @@ static int ring_part(struct perf_rank *r, int i)
 	return ring_is_done(&r->rings[i]) ? PERF_DONE : ring_step(r, &r->rings[i]);
 }
 
-static int ring_run(struct perf_rank *r, size_t count)
+int perf_ring_run(struct perf_rank *r, size_t count)
 {
 	for (int c = 0; c < r->opts->channels; c++)
 		ring_start(r, &r->rings[c], count, c);
 	return perf_drive(r, r->opts->channels, ring_part);
 }
 
-static int ring_open(struct perf_rank *r)
+int perf_ring_open(struct perf_rank *r)
 {
 	int size = r->group->size, me = r->group->rank;
 	int next = (me + 1) % size, previous = (me + size - 1) % size;
@@ -247,75 +246,3 @@ static int ring_open(struct perf_rank *r)
 	}
 	return 0;
 }
-
-static uint32_t ring_expected(const struct perf_rank *r, size_t count, size_t i, uint32_t seed)
-{
-	uint32_t sum = 0;
-
-	(void)count;
-	for (int rank = 0; rank < r->group->size; rank++)
-		sum += perf_value(rank, i, seed);
-	return sum;
-}
-
-static size_t reduce_checked(const struct perf_rank *r, size_t count)
-{
-	return r->group->rank == ROOT ? count : 0;
-}
-
-static uint32_t scatter_expected(const struct perf_rank *r, size_t count, size_t i, uint32_t seed)
-{
-	return ring_expected(r, count,
-			     (size_t)r->group->rank * (count / (size_t)r->group->size) + i, seed);
-}
-
-static size_t scatter_checked(const struct perf_rank *r, size_t count)
-{
-	return count / (size_t)r->group->size;
-}
-
-static double ring_bus_factor(int ranks)
-{
-	return 2.0 * (ranks - 1) / ranks;
-}
-
-const struct perf_pattern perf_allreduce = {
-	.name = "all_reduce",
-	.has_channels = true,
-	.title = "all-reduce, ring",
-	.redop = "sum",
-	.link_step_bytes = PERF_RING_STEP,
-	.count = perf_whole_count,
-	.open = ring_open,
-	.run = ring_run,
-	.expected = ring_expected,
-	.bus_factor = ring_bus_factor,
-};
-
-const struct perf_pattern perf_reduce = {
-	.name = "reduce",
-	.has_channels = true,
-	.title = "reduce at rank 0, chain",
-	.redop = "sum",
-	.link_step_bytes = PERF_RING_STEP,
-	.count = perf_whole_count,
-	.open = ring_open,
-	.run = ring_run,
-	.expected = ring_expected,
-	.checked = reduce_checked,
-	.bus_factor = perf_whole_bus_factor,
-};
-
-const struct perf_pattern perf_reduce_scatter = {
-	.name = "reduce_scatter",
-	.has_channels = true,
-	.title = "reduce-scatter, ring",
-	.redop = "sum",
-	.link_step_bytes = PERF_RING_STEP,
-	.count = perf_parts_count,
-	.open = ring_open,
-	.run = ring_run,
-	.expected = scatter_expected,
-	.checked = scatter_checked,
-	.bus_factor = perf_parts_bus_factor,
-};

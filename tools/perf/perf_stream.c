@@ -51,8 +51,8 @@ void stream_start(struct perf_stream *s, size_t offset, size_t bytes)
 	s->offset = offset;
 	s->bytes = bytes;
 	s->first = s->link->done;
-	s->steps = bytes ? (bytes + PERF_P2P_STEP - 1) / PERF_P2P_STEP : 1;
-	s->link->total = s->first + s->steps;
+	/* An empty run sends a message, too. */
+	s->link->total = s->first + (bytes ? (bytes + PERF_P2P_STEP - 1) / PERF_P2P_STEP : 1);
 }
 
 static int stream_part(struct perf_rank *r, int i)
@@ -67,6 +67,24 @@ static int stream_part(struct perf_rank *r, int i)
 int streams_run(struct perf_rank *r)
 {
 	return perf_drive(r, r->link_count, stream_part);
+}
+
+int streams_exchange(struct perf_rank *r, size_t count)
+{
+	const struct perf_pattern *p = r->opts->pattern;
+	size_t bytes = count / (p->has_parts ? (size_t)r->group->size : 1) * PERF_ELEMENT;
+	size_t mine = (size_t)r->group->rank * bytes;
+
+	for (int i = 0; i < r->link_count; i++) {
+		const struct link *l = &r->links[i];
+		bool at_part = l->is_send ? p->sends_parts : p->keeps_parts;
+
+		stream_start(&r->streams[i], at_part ? (size_t)l->peer * bytes : 0, bytes);
+	}
+	if (p->shape == PERF_TO_ALL || (p->shape != PERF_TO_NEXT && r->group->rank == PERF_ROOT))
+		memcpy((char *)r->output + (p->keeps_parts ? mine : 0),
+		       (const char *)r->input + (p->sends_parts ? mine : 0), bytes);
+	return streams_run(r);
 }
 
 void stream_add(struct perf_rank *r, int peer, bool is_send)

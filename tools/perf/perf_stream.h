@@ -11,7 +11,6 @@ struct perf_stream {
 	size_t offset; /* in input or output, in bytes; of the current run */
 	size_t bytes;
 	uint64_t first; /* link->posted and link->done at the start of the run */
-	uint64_t steps; /* messages of this run; at least one, so that an empty run sends a message too */
 };
 
 /* Allocates links and streams to and from `peers` peers. Returns 0 or -GROUP_ERROR. */
@@ -22,5 +21,9 @@ void stream_add(struct perf_rank *r, int peer, bool is_send);
 void stream_start(struct perf_stream *s, size_t offset, size_t bytes);
 /* Runs all streams to completion. Returns 0 or -GROUP_ERROR. */
 int streams_run(struct perf_rank *r);
+
+/* `run` of a pattern that is described by its shape and the places of parts: what all streams carry at the same time, and
+ * what a rank has for itself. */
+int streams_exchange(struct perf_rank *r, size_t count);
 
 #endif

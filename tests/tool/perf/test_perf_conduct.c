@@ -88,8 +88,8 @@ static void *work(void *arg)
  * received. */
 static int run(const char *const *first, const char *const *second, json_int_t *slots)
 {
-	static const struct perf_options options = {
-		.pattern = &perf_sendrecv,
+	const struct perf_options options = {
+		.pattern = perf_pattern_of("sendrecv"),
 		.here = 1,
 		.ranks = 2,
 		.min_bytes = 8,
