@@ -5,10 +5,12 @@
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <nccl_net/util.h>
+
+#include "tools/shared/member.h"
+#include "transports/base/library.h"
 
 #define OUTPUT_JSON (1u << 4)
 #define DEPTH_MAX   16     /* nesting of chains, as in the kernel */
@@ -20,6 +22,7 @@ struct nft_ctx;
 
 /* Functions of libnftables.so.1, as in its ABI. */
 struct functions {
+	void *library;
 	struct nft_ctx *(*make)(uint32_t flags);
 	void (*end)(struct nft_ctx *ctx);
 	int (*buffer_output)(struct nft_ctx *ctx);
@@ -29,30 +32,20 @@ struct functions {
 	int (*run)(struct nft_ctx *ctx, const char *command);
 };
 
-static bool find_functions(void *library, struct functions *functions)
-{
-	const struct {
-		const char *name;
-		void *place;
-	} wanted[] = {
-		{ "nft_ctx_new", &functions->make },
-		{ "nft_ctx_free", &functions->end },
-		{ "nft_ctx_buffer_output", &functions->buffer_output },
-		{ "nft_ctx_buffer_error", &functions->buffer_error },
-		{ "nft_ctx_get_output_buffer", &functions->output },
-		{ "nft_ctx_output_set_flags", &functions->set_flags },
-		{ "nft_run_cmd_from_buffer", &functions->run },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
-		void *symbol = dlsym(library, wanted[i].name);
-
-		if (!symbol)
-			return false;
-		memcpy(wanted[i].place, &symbol, sizeof(symbol));
+#define ENTRY(name, member)                                           \
+	{                                                             \
+		name, offsetof(struct functions, member), NULL, false \
 	}
-	return true;
-}
+
+static const struct library_function wanted[] = {
+	ENTRY("nft_ctx_new", make),
+	ENTRY("nft_ctx_free", end),
+	ENTRY("nft_ctx_buffer_output", buffer_output),
+	ENTRY("nft_ctx_buffer_error", buffer_error),
+	ENTRY("nft_ctx_get_output_buffer", output),
+	ENTRY("nft_ctx_output_set_flags", set_flags),
+	ENTRY("nft_run_cmd_from_buffer", run),
+};
 
 static json_t *list_rules(const struct functions *functions)
 {
@@ -71,15 +64,15 @@ static json_t *list_rules(const struct functions *functions)
 
 json_t *firewall_read(void)
 {
-	void *library = dlopen("libnftables.so.1", RTLD_NOW | RTLD_LOCAL);
 	struct functions functions;
-	json_t *rules = NULL;
+	char why[256];
+	json_t *rules;
 
-	if (!library)
+	if (library_open("libnftables.so.1", wanted, ARRAY_SIZE(wanted), &functions, why,
+			 sizeof(why)))
 		return NULL;
-	if (find_functions(library, &functions))
-		rules = list_rules(&functions);
-	dlclose(library);
+	rules = list_rules(&functions);
+	dlclose(functions.library);
 	return rules;
 }
 
@@ -99,17 +92,10 @@ struct walk {
 	bool perhaps; /* a rule that matches MAYBE accepts the packet, or the step limit was reached */
 };
 
-static const char *text_of(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-
-	return text ? text : "";
-}
-
 static bool is_of(const json_t *item, const struct walk *walk)
 {
-	return !strcmp(text_of(item, "family"), walk->family) &&
-	       !strcmp(text_of(item, "table"), walk->table);
+	return !strcmp(member_text(item, "family"), walk->family) &&
+	       !strcmp(member_text(item, "table"), walk->table);
 }
 
 static bool has_step(struct walk *walk)
@@ -149,7 +135,7 @@ static enum match named_set_contains(struct walk *walk, const char *name, const 
 	for (size_t i = 0; i < json_array_size(walk->items) && has_step(walk); i++) {
 		const json_t *set = json_object_get(json_array_get(walk->items, i), "set");
 
-		if (set && is_of(set, walk) && !strcmp(text_of(set, "name"), name))
+		if (set && is_of(set, walk) && !strcmp(member_text(set, "name"), name))
 			return any_contains(walk, json_object_get(set, "elem"), text, number,
 					    depth);
 	}
@@ -190,8 +176,9 @@ static enum match value_of(const struct walk *walk, const json_t *left, const ch
 			   int *number)
 {
 	const json_t *payload = json_object_get(left, "payload");
-	const char *protocol = text_of(payload, "protocol"), *field = text_of(payload, "field");
-	const char *meta = text_of(json_object_get(left, "meta"), "key");
+	const char *protocol = member_text(payload, "protocol"),
+		   *field = member_text(payload, "field");
+	const char *meta = member_text(json_object_get(left, "meta"), "key");
 	const char *ip = walk->packet->ipv6 ? "ip6" : "ip";
 
 	*text = NULL;
@@ -210,7 +197,7 @@ static enum match value_of(const struct walk *walk, const json_t *left, const ch
 		*text = walk->packet->interface;
 	} else if (!strcmp(meta, "nfproto")) {
 		*text = walk->packet->ipv6 ? "ipv6" : "ipv4";
-	} else if (!strcmp(text_of(json_object_get(left, "ct"), "key"), "state")) {
+	} else if (!strcmp(member_text(json_object_get(left, "ct"), "key"), "state")) {
 		*text = "new";
 	} else {
 		return MAYBE;
@@ -220,7 +207,7 @@ static enum match value_of(const struct walk *walk, const json_t *left, const ch
 
 static enum match matches(struct walk *walk, const json_t *match)
 {
-	const char *op = text_of(match, "op"), *text;
+	const char *op = member_text(match, "op"), *text;
 	int number;
 	enum match found = value_of(walk, json_object_get(match, "left"), &text, &number);
 
@@ -265,7 +252,7 @@ static enum outcome verdict(struct walk *walk, const json_t *statement, int dept
 	*is_one = jump || go;
 	if (!*is_one)
 		return NEXT;
-	outcome = run_chain(walk, text_of(jump ? jump : go, "target"), depth + 1);
+	outcome = run_chain(walk, member_text(jump ? jump : go, "target"), depth + 1);
 	if (outcome == RETURN || outcome == NEXT)
 		return jump ? NEXT : RETURN;
 	return outcome;
@@ -344,7 +331,7 @@ static enum outcome run_chain(struct walk *walk, const char *name, int depth)
 	     i++) {
 		const json_t *rule = json_object_get(json_array_get(walk->items, i), "rule");
 
-		if (rule && is_of(rule, walk) && !strcmp(text_of(rule, "chain"), name))
+		if (rule && is_of(rule, walk) && !strcmp(member_text(rule, "chain"), name))
 			outcome = run_rule(walk, json_object_get(rule, "expr"), depth);
 	}
 	return outcome;
@@ -354,12 +341,12 @@ static enum firewall_verdict judge_chain(struct walk *walk, const json_t *chain)
 {
 	enum outcome outcome;
 
-	walk->family = text_of(chain, "family");
-	walk->table = text_of(chain, "table");
+	walk->family = member_text(chain, "family");
+	walk->table = member_text(chain, "table");
 	walk->perhaps = false;
-	outcome = run_chain(walk, text_of(chain, "name"), 0);
+	outcome = run_chain(walk, member_text(chain, "name"), 0);
 	if (outcome == NEXT || outcome == RETURN)
-		outcome = strcmp(text_of(chain, "policy"), "drop") ? ACCEPT : DROP;
+		outcome = strcmp(member_text(chain, "policy"), "drop") ? ACCEPT : DROP;
 	if (outcome == ACCEPT)
 		return FIREWALL_PASSES;
 	return walk->perhaps     ? FIREWALL_PERHAPS
@@ -369,10 +356,10 @@ static enum firewall_verdict judge_chain(struct walk *walk, const json_t *chain)
 
 static bool sees_packet(const json_t *chain, const struct firewall_packet *packet)
 {
-	const char *family = text_of(chain, "family");
+	const char *family = member_text(chain, "family");
 
-	return !strcmp(text_of(chain, "hook"), "input") &&
-	       !strcmp(text_of(chain, "type"), "filter") &&
+	return !strcmp(member_text(chain, "hook"), "input") &&
+	       !strcmp(member_text(chain, "type"), "filter") &&
 	       (!strcmp(family, "inet") || !strcmp(family, packet->ipv6 ? "ip6" : "ip"));
 }
 
@@ -393,8 +380,8 @@ enum firewall_verdict firewall_judge(const json_t *rules, const struct firewall_
 		if (verdict <= worst)
 			continue;
 		worst = verdict;
-		snprintf(chain, FIREWALL_CHAIN_BYTES, "%s %s %s", text_of(each, "family"),
-			 text_of(each, "table"), text_of(each, "name"));
+		snprintf(chain, FIREWALL_CHAIN_BYTES, "%s %s %s", member_text(each, "family"),
+			 member_text(each, "table"), member_text(each, "name"));
 	}
 	return worst;
 }

@@ -3,11 +3,14 @@
 #include "nvml.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <nccl_net/util.h>
+
+#include "transports/base/library.h"
 
 #define SUCCESS             0
 #define VERSION_MISMATCH    18
@@ -27,6 +30,7 @@ struct pci_info {
 };
 
 struct functions {
+	void *library;
 	int (*init)(void);
 	int (*shutdown)(void);
 	const char *(*error_text)(int result);
@@ -43,37 +47,29 @@ struct functions {
 			unsigned *failed);
 };
 
-/* Returns false if a required function is missing. */
-static bool find_functions(void *library, struct functions *functions)
-{
-	const struct {
-		const char *name;
-		void *place;
-		bool needed;
-	} wanted[] = {
-		{ "nvmlInit_v2", &functions->init, true },
-		{ "nvmlShutdown", &functions->shutdown, true },
-		{ "nvmlErrorString", &functions->error_text, true },
-		{ "nvmlSystemGetDriverVersion", &functions->driver, true },
-		{ "nvmlDeviceGetCount_v2", &functions->count, true },
-		{ "nvmlDeviceGetHandleByIndex_v2", &functions->by_index, true },
-		{ "nvmlSystemGetCudaDriverVersion", &functions->cuda, false },
-		{ "nvmlDeviceGetName", &functions->name, false },
-		{ "nvmlDeviceGetMemoryInfo", &functions->memory, false },
-		{ "nvmlDeviceGetPciInfo_v3", &functions->pci, false },
-		{ "nvmlDeviceGetTotalEccErrors", &functions->ecc, false },
-		{ "nvmlDeviceGetRemappedRows", &functions->remapped, false },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
-		void *symbol = dlsym(library, wanted[i].name);
-
-		if (!symbol && wanted[i].needed)
-			return false;
-		memcpy(wanted[i].place, &symbol, sizeof(symbol));
+#define NEEDED(name, member)                                          \
+	{                                                             \
+		name, offsetof(struct functions, member), NULL, false \
 	}
-	return true;
-}
+#define OPTIONAL(name, member)                                       \
+	{                                                            \
+		name, offsetof(struct functions, member), NULL, true \
+	}
+
+static const struct library_function wanted[] = {
+	NEEDED("nvmlInit_v2", init),
+	NEEDED("nvmlShutdown", shutdown),
+	NEEDED("nvmlErrorString", error_text),
+	NEEDED("nvmlSystemGetDriverVersion", driver),
+	NEEDED("nvmlDeviceGetCount_v2", count),
+	NEEDED("nvmlDeviceGetHandleByIndex_v2", by_index),
+	OPTIONAL("nvmlSystemGetCudaDriverVersion", cuda),
+	OPTIONAL("nvmlDeviceGetName", name),
+	OPTIONAL("nvmlDeviceGetMemoryInfo", memory),
+	OPTIONAL("nvmlDeviceGetPciInfo_v3", pci),
+	OPTIONAL("nvmlDeviceGetTotalEccErrors", ecc),
+	OPTIONAL("nvmlDeviceGetRemappedRows", remapped),
+};
 
 static void read_gpu(const struct functions *functions, device dev, struct nvml_gpu *gpu)
 {
@@ -121,17 +117,14 @@ static void read_gpus(const struct functions *functions, struct nvml *nvml)
 
 void nvml_read(struct nvml *nvml)
 {
-	void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
 	struct functions functions;
-	int result;
+	char why[256];
+	int result = library_open("libnvidia-ml.so.1", wanted, ARRAY_SIZE(wanted), &functions, why,
+				  sizeof(why));
 
-	*nvml = (struct nvml){ .state = NVML_ABSENT };
-	if (!library)
-		return;
-	nvml->state = NVML_FAILED;
-	if (!find_functions(library, &functions)) {
+	*nvml = (struct nvml){ .state = result == -ENOENT ? NVML_ABSENT : NVML_FAILED };
+	if (result) {
 		snprintf(nvml->error, sizeof(nvml->error), "it lacks functions");
-		dlclose(library);
 		return;
 	}
 	result = functions.init();
@@ -145,5 +138,5 @@ void nvml_read(struct nvml *nvml)
 		nvml->state = result == VERSION_MISMATCH ? NVML_MISMATCH : NVML_FAILED;
 		snprintf(nvml->error, sizeof(nvml->error), "%s", text ? text : "no reason given");
 	}
-	dlclose(library);
+	dlclose(functions.library);
 }
