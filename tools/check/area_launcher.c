@@ -11,6 +11,8 @@
 
 #include "plugin/config_names.h"
 
+#include "variables.h"
+
 #define NAME_BYTES 64
 
 /* The variables of one launcher. NULL = the launcher has no such variable. */
@@ -47,22 +49,12 @@ static const struct {
 	{ "CUDA_DEVICE_ORDER", "FASTEST_FIRST|PCI_BUS_ID" },
 };
 
-static bool is_word_of(const char *words, const char *value)
-{
-	for (size_t bytes = strlen(value); *words; words += strcspn(words, "|")) {
-		words += *words == '|';
-		if (strcspn(words, "|") == bytes && !strncasecmp(words, value, bytes))
-			return true;
-	}
-	return false;
-}
-
 static void check_words(struct check *check)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(by_hand); i++) {
 		const char *value = host_env(by_hand[i].name);
 
-		if (!value || !by_hand[i].words || is_word_of(by_hand[i].words, value))
+		if (!value || !by_hand[i].words || variable_is_word(by_hand[i].words, value))
 			continue;
 		found(check, CHECK_WARN, "bad-value", "%s=%s is not accepted", by_hand[i].name,
 		      value);

@@ -14,19 +14,6 @@
 
 #include <nccl_net/subnet.h>
 
-/* Returns this host's address that equals `addr`, or NULL. */
-static const struct netif_addr *own_address(const struct check *check,
-					    const struct sockaddr_storage *addr)
-{
-	const struct netif_table *table = &check->interfaces.table;
-
-	for (size_t i = 0; i < table->addr_count; i++) {
-		if (address_is_same(&table->addrs[i].addr, addr))
-			return &table->addrs[i];
-	}
-	return NULL;
-}
-
 /* Tests whether rank 0 could listen on this port, as PyTorch does. Returns 0 or errno. The socket
  * does not listen, so that nobody can connect to it. */
 static int try_port(int port)
@@ -111,7 +98,7 @@ static int route_to(const struct check *check, const struct sockaddr_storage *ad
 	    getsockname(fd, (struct sockaddr *)&from, &from_bytes))
 		error = errno;
 	close(fd);
-	own = error ? NULL : own_address(check, &from);
+	own = error ? NULL : interfaces_own_address(&check->interfaces, &from);
 	if (own)
 		*dev = interface_of_address(&check->interfaces, own);
 	return error;
@@ -144,7 +131,7 @@ static void check_route(struct check *check, const char *name, const struct sock
 static void check_place(struct check *check, const struct layout *layout, const char *name,
 			const struct sockaddr_storage *addr)
 {
-	bool here = address_is_loopback(addr) || own_address(check, addr);
+	bool here = address_is_loopback(addr) || interfaces_own_address(&check->interfaces, addr);
 	char text[INET6_ADDRSTRLEN];
 
 	subnet_ip_text(addr, text);

@@ -5,7 +5,6 @@
 #include <arpa/inet.h>
 #include <linux/rtnetlink.h>
 #include <netinet/in.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,73 +13,43 @@
 
 #include "tools/shared/address.h"
 #include "transports/device/netif.h"
+#include "transports/device/rtattr.h"
 
 #define TRIES       256 /* addresses tried to find one that is not this host's */
 #define REPLY_BYTES 4096
 
-struct address {
-	int family;
+static struct subnet subnet_of(const struct netif_addr *addr)
+{
+	struct subnet net = { .family = addr->addr.ss_family, .prefix = addr->prefix };
 	size_t bytes;
-	uint8_t ip[16];
-};
+	const unsigned char *ip = address_ip(&addr->addr, &bytes);
 
-static struct address address_of(const struct sockaddr_storage *addr)
-{
-	struct address address = { .family = addr->ss_family };
-	const unsigned char *ip = address_ip(addr, &address.bytes);
-
-	memcpy(address.ip, ip, address.bytes);
-	return address;
-}
-
-static bool same_bits(const struct address *a, const struct address *b, int bits)
-{
-	if (a->family != b->family)
-		return false;
-	for (int i = 0; i < bits; i++) {
-		if ((a->ip[i / 8] ^ b->ip[i / 8]) >> (7 - i % 8) & 1)
-			return false;
-	}
-	return true;
-}
-
-static bool is_own(const struct netif_table *table, const struct address *address)
-{
-	for (size_t i = 0; i < table->addr_count; i++) {
-		struct address own = address_of(&table->addrs[i].addr);
-
-		if (same_bits(&own, address, 8 * (int)address->bytes))
-			return true;
-	}
-	return false;
+	memcpy(net.ip, ip, bytes);
+	return net;
 }
 
 /* Finds an address in the same subnet that is not this host's. Returns false if none is found. */
-static bool neighbour(const struct netif_table *table, const struct netif_addr *addr,
-		      struct address *peer)
+static bool neighbour(const struct check *check, const struct netif_addr *addr,
+		      struct sockaddr_storage *peer)
 {
-	struct address own = address_of(&addr->addr);
-	int host_bits = 8 * (int)own.bytes - addr->prefix;
+	struct subnet net = subnet_of(addr);
+	size_t bytes;
+	const unsigned char *ip = address_ip(&addr->addr, &bytes);
+	ptrdiff_t last = ip + bytes - 1 - (const unsigned char *)&addr->addr;
 
-	for (int i = 1; host_bits > 1 && i < TRIES; i++) {
-		*peer = own;
-		peer->ip[own.bytes - 1] ^= (uint8_t)i;
-		if (same_bits(&own, peer, addr->prefix) && !is_own(table, peer))
+	for (int i = 1; 8 * (int)bytes - addr->prefix > 1 && i < TRIES; i++) {
+		*peer = addr->addr;
+		((unsigned char *)peer)[last] ^= (unsigned char)i;
+		if (subnet_holds(&net, addr->prefix, peer) &&
+		    !interfaces_own_address(&check->interfaces, peer))
 			return true;
 	}
 	return false;
 }
 
-static struct rtattr *next_attribute(struct rtattr *attribute, int *left)
-{
-	unsigned step = RTA_ALIGN(attribute->rta_len);
-
-	*left -= (int)step;
-	return (struct rtattr *)(void *)((uint8_t *)attribute + step);
-}
-
 /* As "ip route get PEER from OWN": returns the interface index, or 0. */
-static unsigned route_between(int fd, const struct address *own, const struct address *peer)
+static unsigned route_between(int fd, const struct sockaddr_storage *own,
+			      const struct sockaddr_storage *peer)
 {
 	struct {
 		struct nlmsghdr head;
@@ -91,18 +60,21 @@ static unsigned route_between(int fd, const struct address *own, const struct ad
 		struct nlmsghdr head;
 		uint8_t bytes[REPLY_BYTES];
 	} reply;
-	const struct address *const ends[] = { peer, own };
+	const struct sockaddr_storage *const ends[] = { peer, own };
+	const struct rtattr *found[RTA_OIF + 1] = { NULL };
 	struct rtattr *attribute = (struct rtattr *)(void *)ask.attributes;
 	ssize_t got;
-	int left;
 
-	ask.route.rtm_family = (uint8_t)own->family;
-	ask.route.rtm_dst_len = ask.route.rtm_src_len = (uint8_t)(8 * own->bytes);
+	ask.route.rtm_family = (uint8_t)own->ss_family;
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		size_t bytes;
+		const unsigned char *ip = address_ip(ends[i], &bytes);
+
+		ask.route.rtm_dst_len = ask.route.rtm_src_len = (uint8_t)(8 * bytes);
 		attribute->rta_type = i ? RTA_SRC : RTA_DST;
-		attribute->rta_len = (unsigned short)RTA_LENGTH(own->bytes);
-		memcpy(RTA_DATA(attribute), ends[i]->ip, own->bytes);
-		attribute = (struct rtattr *)(void *)((uint8_t *)attribute + RTA_SPACE(own->bytes));
+		attribute->rta_len = (unsigned short)RTA_LENGTH(bytes);
+		memcpy(RTA_DATA(attribute), ip, bytes);
+		attribute = (struct rtattr *)(void *)((uint8_t *)attribute + RTA_SPACE(bytes));
 	}
 	ask.head.nlmsg_len = (unsigned)((uint8_t *)attribute - (uint8_t *)&ask);
 	if (send(fd, &ask, ask.head.nlmsg_len, 0) < 0)
@@ -111,33 +83,20 @@ static unsigned route_between(int fd, const struct address *own, const struct ad
 	if (got < (ssize_t)NLMSG_SPACE(sizeof(struct rtmsg)) || !NLMSG_OK(&reply.head, got) ||
 	    reply.head.nlmsg_type != RTM_NEWROUTE)
 		return 0;
-	left = (int)RTM_PAYLOAD(&reply.head);
-	for (attribute = RTM_RTA(NLMSG_DATA(&reply.head)); RTA_OK(attribute, left);
-	     attribute = next_attribute(attribute, &left)) {
-		if (attribute->rta_type == RTA_OIF && RTA_PAYLOAD(attribute) >= sizeof(unsigned)) {
-			unsigned index;
-
-			memcpy(&index, RTA_DATA(attribute), sizeof(index));
-			return index;
-		}
-	}
-	return 0;
+	rtattr_parse(found, RTA_OIF, RTM_RTA(NLMSG_DATA(&reply.head)), RTM_PAYLOAD(&reply.head));
+	return rtattr_u32(found[RTA_OIF]);
 }
 
 static bool shares_subnet(const struct check *check, size_t i)
 {
 	const struct netif_addr *own = check->interfaces.verdicts[i].addr;
-	struct address address = address_of(&own->addr);
+	struct subnet net = subnet_of(own);
 
 	for (size_t j = 0; j < check->interfaces.table.link_count; j++) {
 		const struct netif_verdict *verdict = &check->interfaces.verdicts[j];
-		struct address other;
 
-		if (j == i || !verdict->chosen)
-			continue;
-		other = address_of(&verdict->addr->addr);
-		if (verdict->addr->prefix == own->prefix &&
-		    same_bits(&address, &other, own->prefix))
+		if (j != i && verdict->chosen && verdict->addr->prefix == own->prefix &&
+		    subnet_holds(&net, own->prefix, &verdict->addr->addr))
 			return true;
 	}
 	return false;
@@ -158,11 +117,11 @@ static void report_wrong_way(struct check *check, const struct netif_link *link,
 			     const struct netif_link *way, const struct netif_addr *addr)
 {
 	bool four = addr->addr.ss_family == AF_INET;
-	struct address net = address_of(&addr->addr);
+	struct subnet net = subnet_of(addr);
 	char text[INET6_ADDRSTRLEN], net_text[INET6_ADDRSTRLEN];
 
 	subnet_ip_text(&addr->addr, text);
-	for (int i = addr->prefix; i < 8 * (int)net.bytes; i++)
+	for (int i = addr->prefix; i < 8 * (int)sizeof(net.ip); i++)
 		net.ip[i / 8] &= (uint8_t) ~(0x80 >> i % 8);
 	inet_ntop(net.family, net.ip, net_text, sizeof(net_text));
 	found(check, CHECK_WARN, "same-subnet",
@@ -191,14 +150,13 @@ void check_routes(struct check *check)
 
 	for (size_t i = 0; fd >= 0 && i < table->link_count; i++) {
 		const struct netif_verdict *verdict = &check->interfaces.verdicts[i];
-		struct address own, peer;
+		struct sockaddr_storage peer;
 		unsigned way;
 
 		if (!verdict->chosen || !shares_subnet(check, i) ||
-		    !neighbour(table, verdict->addr, &peer))
+		    !neighbour(check, verdict->addr, &peer))
 			continue;
-		own = address_of(&verdict->addr->addr);
-		way = route_between(fd, &own, &peer);
+		way = route_between(fd, &verdict->addr->addr, &peer);
 		for (size_t j = 0; j < table->link_count; j++) {
 			if (table->links[j].index == way && j != i)
 				report_wrong_way(check, &table->links[i], &table->links[j],

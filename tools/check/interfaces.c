@@ -11,6 +11,7 @@
 #include "transports/device/name_filter.h"
 
 #include "host.h"
+#include "tools/shared/address.h"
 #include "tools/shared/memory.h"
 
 #define NCCL_INTERFACES_MAX 16
@@ -111,6 +112,15 @@ bool interface_leads_out(const struct interfaces *interfaces, const char *name)
 			       (interfaces->verdicts[i].class == NETIF_LOCAL &&
 				strcmp(interface_kind(interfaces, i), "bridge") != 0);
 	return true;
+}
+
+const struct netif_addr *interfaces_own_address(const struct interfaces *interfaces,
+						const struct sockaddr_storage *addr)
+{
+	for (size_t i = 0; i < interfaces->table.addr_count; i++)
+		if (address_is_same(&interfaces->table.addrs[i].addr, addr))
+			return &interfaces->table.addrs[i];
+	return NULL;
 }
 
 const char *interface_of_address(const struct interfaces *interfaces, const struct netif_addr *addr)

@@ -31,6 +31,10 @@ struct text_list interfaces_of_nccl(const struct interfaces *interfaces);
 /* True if the interface may reach other hosts: not lo, nor a bridge local to this host. */
 bool interface_leads_out(const struct interfaces *interfaces, const char *name);
 
+/* Returns this host's address that equals `addr`; NULL = none. */
+const struct netif_addr *interfaces_own_address(const struct interfaces *interfaces,
+						const struct sockaddr_storage *addr);
+
 /* Returns the name of the interface that has this address; NULL = none. */
 const char *interface_of_address(const struct interfaces *interfaces,
 				 const struct netif_addr *addr);

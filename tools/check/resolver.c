@@ -5,37 +5,23 @@
 #include <netdb.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "tools/shared/memory.h"
+#include "tools/shared/text.h"
+
 #define RESOLVE_SECONDS 1 /* a slower name server is a finding of its own */
 
-/* A query, shared by the caller and a resolver thread that may outlive the wait. The last of the
- * two to release it frees it. */
+/* A query, shared by the caller and a resolver thread that may outlive the wait. Nobody frees it. */
 struct question {
 	pthread_mutex_t lock;
 	pthread_cond_t answered;
-	int holders;
-	char *name;
+	const char *name;
 	bool done;
 	int error; /* of getaddrinfo */
 	struct sockaddr_storage addr;
 };
-
-/* Called with the lock held; releases it. */
-static void let_go(struct question *question)
-{
-	bool last = !--question->holders;
-
-	pthread_mutex_unlock(&question->lock);
-	if (!last)
-		return;
-	pthread_mutex_destroy(&question->lock);
-	pthread_cond_destroy(&question->answered);
-	free(question->name);
-	free(question);
-}
 
 static int look_up(const char *name, int flags, struct sockaddr_storage *addr)
 {
@@ -61,29 +47,23 @@ static void *answer(void *argument)
 	question->addr = addr;
 	question->done = true;
 	pthread_cond_signal(&question->answered);
-	let_go(question);
+	pthread_mutex_unlock(&question->lock);
 	return NULL;
 }
 
 /* Resolves the name in a detached thread and waits for at most RESOLVE_SECONDS. */
 static int ask(const char *name, struct sockaddr_storage *addr)
 {
-	struct question *question = calloc(1, sizeof(*question));
+	struct question *question = memory_get(sizeof(*question));
 	struct timespec limit;
 	pthread_t thread;
 	int error = EAI_AGAIN, waited = 0;
 
-	if (!question)
-		return EAI_MEMORY;
-	*question = (struct question){ .holders = 2, .name = strdup(name) };
+	question->name = text_dup(name);
 	pthread_mutex_init(&question->lock, NULL);
 	pthread_cond_init(&question->answered, NULL);
-	if (pthread_create(&thread, NULL, answer, question)) {
-		pthread_mutex_lock(&question->lock);
-		question->holders = 1;
-		let_go(question);
+	if (pthread_create(&thread, NULL, answer, question))
 		return EAI_MEMORY;
-	}
 	pthread_detach(thread);
 	clock_gettime(CLOCK_REALTIME, &limit);
 	limit.tv_sec += RESOLVE_SECONDS;
@@ -94,7 +74,7 @@ static int ask(const char *name, struct sockaddr_storage *addr)
 		error = question->error;
 		*addr = question->addr;
 	}
-	let_go(question);
+	pthread_mutex_unlock(&question->lock);
 	return error;
 }
 

@@ -108,6 +108,11 @@ static bool is_word(const char *words, const char *word, size_t bytes)
 	return false;
 }
 
+bool variable_is_word(const char *words, const char *value)
+{
+	return is_word(words, value, strlen(value));
+}
+
 /* True if all words of a comma-separated list are known; a leading '^' inverts the list. */
 static bool are_words(const char *words, const char *list, size_t bytes)
 {
@@ -155,7 +160,7 @@ static bool is_level(const char *value)
 
 	if (parse_whole(value, &number))
 		return number >= 0;
-	return is_word("LOC|PORT|NVL|NVB|C2C|PIX|PXB|P2C|PXN|PHB|SYS", value, strlen(value));
+	return variable_is_word("LOC|PORT|NVL|NVB|C2C|PIX|PXB|P2C|PXN|PHB|SYS", value);
 }
 
 /* Accepts "[^][=]name,name" without blanks and empty names. */
@@ -206,7 +211,7 @@ bool variable_takes(const struct nccl_variable *variable, const char *value)
 	case SYNTAX_NUMBER:
 		return takes_number(value);
 	case SYNTAX_WORD:
-		return is_word(variable->words, value, strlen(value));
+		return variable_is_word(variable->words, value);
 	case SYNTAX_WORDS:
 		return are_words(variable->words, value, strlen(value));
 	case SYNTAX_KINDS:

@@ -52,6 +52,9 @@ const struct nccl_variable *variable_of(const char *name);
 /* Returns the variable with the nearest name, if it is near enough for a typo; else NULL. */
 const struct nccl_variable *variable_meant(const char *typed);
 
+/* True if the value is one of the words, ignoring case. */
+bool variable_is_word(const char *words, const char *value);
+
 /* True if the variable accepts the value. An empty value is accepted. */
 bool variable_takes(const struct nccl_variable *variable, const char *value);
 
