@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "tools/check/conf_file.h"
 #include "tools/check/kernel_log.h"
@@ -26,18 +28,17 @@ static void read_library(const uint8_t *data, size_t bytes)
 {
 	struct library library;
 	struct elf_file elf;
-	char err[256];
-	void *copy = NULL;
+	char err[256], name[32];
+	int fd = memfd_create("library", MFD_CLOEXEC);
 
-	/* Aligned like a mapped file, and ends where the input does. */
-	if (posix_memalign(&copy, 8, bytes ? bytes : 1))
+	if (fd < 0 || write(fd, data, bytes) != (ssize_t)bytes)
 		abort();
-	memcpy(copy, data, bytes);
-	library_take(copy, bytes, "input", &library);
-	if (!elf_file_take(&elf, copy, bytes, "input", err, sizeof(err)))
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	library_open_name(name, &library);
+	if (!elf_file_open(&elf, name, err, sizeof(err)))
 		elf_file_defines_version(&elf, "GLIBC_2.34");
 	elf_file_close(&elf);
-	free(copy);
+	close(fd);
 }
 
 static int visit_cached(const char *name, const char *path, void *context)

@@ -2,69 +2,13 @@
 /* Properties of a shared library's file; see library.h. */
 #include "library.h"
 
-#include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define NEEDED_MAX   256
 #define VERSIONS_MAX 256
 
-static const char version_mark[] = "NCCL version ";
 static const char own_mark[] = "anynet plugin ";
-
-int nccl_version_parse(const char *text)
-{
-	int major = 0, minor = 0, patch = 0;
-
-	if (sscanf(text, "%4d.%4d.%4d", &major, &minor, &patch) < 2 || major < 1 || major > 99 ||
-	    minor < 0 || minor > 99 || patch < 0 || patch > 99)
-		return 0;
-	return major * 10000 + minor * 100 + patch;
-}
-
-const char *nccl_version_text(int code, char *text)
-{
-	snprintf(text, 16, "%d.%d.%d", code / 10000 % 100, code / 100 % 100, code % 100);
-	return text;
-}
-
-/* Copies the alphanumeric characters at `at`, and those in `also`, with a final zero. */
-static void copy_word(const char *at, const char *end, const char *also, char *word, size_t bytes)
-{
-	size_t used = 0;
-
-	while (at < end && used + 1 < bytes && (isalnum((unsigned char)*at) || strchr(also, *at)) &&
-	       *at)
-		word[used++] = *at++;
-	word[used] = 0;
-}
-
-struct nccl_version nccl_version_in(const char *bytes, size_t size)
-{
-	const char *end = bytes + size, *at = bytes;
-	struct nccl_version best = { 0 };
-
-	while ((at = memmem(at, (size_t)(end - at), version_mark, strlen(version_mark)))) {
-		char word[48];
-		const char *cuda;
-		int code;
-
-		at += strlen(version_mark);
-		copy_word(at, end, ".+", word, sizeof(word));
-		code = nccl_version_parse(word);
-		cuda = strstr(word, "+cuda");
-		if (code && !best.code)
-			best.code = code;
-		if (code && cuda) {
-			best.code = code;
-			copy_word(cuda + strlen("+cuda"), word + strlen(word), ".", best.cuda,
-				  sizeof(best.cuda));
-			break;
-		}
-	}
-	return best;
-}
 
 static void read_constants(const struct elf_file *elf, struct library *library)
 {
@@ -80,8 +24,8 @@ static void read_constants(const struct elf_file *elf, struct library *library)
 	own = memmem(text, bytes, own_mark, strlen(own_mark));
 	if (own) {
 		library->anynet = true;
-		copy_word(own + strlen(own_mark), text + bytes, ". ", library->anynet_version,
-			  sizeof(library->anynet_version));
+		nccl_version_word(own + strlen(own_mark), text + bytes, ". ",
+				  library->anynet_version, sizeof(library->anynet_version));
 	}
 }
 
@@ -140,36 +84,28 @@ static void read_elf(const struct elf_file *elf, struct library *library)
 	library->runpath = split_path(elf_file_dynamic(elf, DT_RUNPATH, 0));
 }
 
-void library_take(const void *bytes, size_t size, const char *path, struct library *library)
+void library_open_name(const char *name, struct library *library)
 {
 	struct elf_file elf;
 	char err[512];
 
 	*library = (struct library){ 0 };
-	if (elf_file_take(&elf, bytes, size, path, err, sizeof(err)))
-		library->error = text_copy(err, sizeof(err));
-	else
-		read_elf(&elf, library);
-	elf_file_close(&elf);
-}
-
-void library_read(const struct host *host, const char *path, struct library *library)
-{
-	char *name = host_open_name(host, path);
-	struct elf_file elf;
-	char err[512];
-
-	*library = (struct library){ 0 };
-	if (!name) {
-		library->error = text_format("%s is not there", path);
-		return;
-	}
 	if (elf_file_open(&elf, name, err, sizeof(err))) {
 		library->error = text_copy(err, sizeof(err));
 	} else {
 		read_elf(&elf, library);
 		elf_file_close(&elf);
 	}
+}
+
+void library_read(const struct host *host, const char *path, struct library *library)
+{
+	char *name = host_open_name(host, path);
+
+	if (name)
+		library_open_name(name, library);
+	else
+		*library = (struct library){ .error = text_format("%s is not there", path) };
 }
 
 bool library_has_version(const struct host *host, const char *path, const char *version)

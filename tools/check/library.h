@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "tools/shared/net/elf_file.h"
+#include "tools/shared/net/nccl_version.h"
 
 #include "host.h"
 
@@ -18,12 +19,6 @@
 
 #define NET_API_OLDEST 4
 #define NET_API_NEWEST 12
-
-/* Encoded as in NCCL: 2.10.3 is 21003. */
-struct nccl_version {
-	int code;      /* 0 = unknown */
-	char cuda[16]; /* CUDA version it was built with, "12.3"; "" = unknown */
-};
 
 struct library {
 	char *error;       /* why it cannot be read, or is for another processor; NULL = none */
@@ -44,16 +39,7 @@ void library_read(const struct host *host, const char *path, struct library *lib
 /* True if the library at `path` defines this symbol version, or if that cannot be determined. */
 bool library_has_version(const struct host *host, const char *path, const char *version);
 
-/* As library_read, for a file in memory, aligned to 8 bytes. */
-void library_take(const void *bytes, size_t size, const char *path, struct library *library);
-
-/* Finds the version in a text of NCCL: "… NCCL version 2.19.3+cuda12.3 …". */
-struct nccl_version nccl_version_in(const char *bytes, size_t size);
-
-/* Converts "2.19.3" to a code; 0 = invalid. "2.9.6" is 20906, the encoding since 2.9. */
-int nccl_version_parse(const char *text);
-
-/* Writes the code as text into `text` of 16 bytes, and returns it. */
-const char *nccl_version_text(int code, char *text);
+/* As library_read, by the name by which this process can open the file. */
+void library_open_name(const char *name, struct library *library);
 
 #endif

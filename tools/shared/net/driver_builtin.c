@@ -10,6 +10,7 @@
  */
 #include "driver_internal.h"
 #include "elf_file.h"
+#include "nccl_version.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -63,30 +64,14 @@ int driver_lib_path(void *lib, char *path, size_t path_bytes, size_t *base)
 	return 0;
 }
 
-/* Reads the release from the text that every libnccl contains for its first log line. */
-static bool nccl_release(const struct elf_file *elf, int *major, int *minor, int *patch)
-{
-	static const char text[] = "NCCL version ";
-	const unsigned char *data;
-	const Elf64_Shdr *rodata = elf_file_section(elf, ".rodata", &data);
-	const unsigned char *end = rodata ? data + rodata->sh_size : NULL;
-
-	while (rodata && (data = memmem(data, (size_t)(end - data), text, sizeof(text) - 1))) {
-		char digits[32] = "";
-		data += sizeof(text) - 1;
-		size_t left = (size_t)(end - data);
-		memcpy(digits, data, left < sizeof(digits) - 1 ? left : sizeof(digits) - 1);
-		if (sscanf(digits, "%d.%d.%d", major, minor, patch) == 3)
-			return true;
-	}
-	return false;
-}
-
 static int check_release(const struct elf_file *elf, const char *path, char *err, size_t err_bytes)
 {
-	int major, minor, patch;
+	const unsigned char *data;
+	size_t bytes = elf_file_constants(elf, &data);
+	int code = bytes ? nccl_version_in((const char *)data, bytes).code : 0;
+	int major = code / 10000, minor = code / 100 % 100;
 
-	if (!nccl_release(elf, &major, &minor, &patch)) {
+	if (!code) {
 		snprintf(err, err_bytes, "%s does not contain its NCCL release", path);
 		return -1;
 	}
@@ -94,8 +79,8 @@ static int check_release(const struct elf_file *elf, const char *path, char *err
 		snprintf(err, err_bytes,
 			 "%s is NCCL %d.%d.%d; the layout of its built-in nets is known for "
 			 "%d.%d to %d.%d only",
-			 path, major, minor, patch, BUILTIN_MAJOR, BUILTIN_MINOR_MIN, BUILTIN_MAJOR,
-			 BUILTIN_MINOR_MAX);
+			 path, major, minor, code % 100, BUILTIN_MAJOR, BUILTIN_MINOR_MIN,
+			 BUILTIN_MAJOR, BUILTIN_MINOR_MAX);
 		return -1;
 	}
 	return 0;

@@ -40,16 +40,13 @@ static int open_file(struct elf_file *elf, const char *path, char *err, size_t e
 	return fd;
 }
 
-/* Returns `bytes` bytes at `offset` of the file, or NULL if out of range. If the file is not in
- * memory, the result is a copy, to be released by free_bytes. */
-static const void *bytes_at(const struct elf_file *elf, uint64_t offset, uint64_t bytes)
+/* Returns a copy of `bytes` bytes at `offset` of the file, which the caller frees, or NULL if out of range. */
+static void *bytes_at(const struct elf_file *elf, uint64_t offset, uint64_t bytes)
 {
 	unsigned char *copy;
 
 	if (offset > elf->size || bytes > elf->size - offset)
 		return NULL;
-	if (elf->bytes)
-		return elf->bytes + offset;
 	copy = malloc(bytes ? bytes : 1);
 	for (uint64_t got = 0; copy && got < bytes;) {
 		ssize_t n = pread(elf->fd, copy + got, bytes - got, (off_t)(offset + got));
@@ -61,12 +58,6 @@ static const void *bytes_at(const struct elf_file *elf, uint64_t offset, uint64_
 		got += (uint64_t)n;
 	}
 	return copy;
-}
-
-static void free_bytes(const struct elf_file *elf, const void *bytes)
-{
-	if (!elf->bytes)
-		free((void *)(uintptr_t)bytes);
 }
 
 static bool is_usable(const Elf64_Ehdr *header)
@@ -108,14 +99,13 @@ static int read_headers(struct elf_file *elf, const Elf64_Ehdr *header, const ch
 		snprintf(err, err_bytes, "%s has no usable section names", path);
 		return -1;
 	}
-	if (!elf->bytes)
-		elf->loaded = calloc(elf->section_count, sizeof(*elf->loaded));
+	elf->loaded = calloc(elf->section_count, sizeof(*elf->loaded));
 	return 0;
 }
 
 static int check_header(struct elf_file *elf, const char *path, char *err, size_t err_bytes)
 {
-	const Elf64_Ehdr *header = bytes_at(elf, 0, sizeof(*header));
+	Elf64_Ehdr *header = bytes_at(elf, 0, sizeof(*header));
 	int ret;
 
 	if (!header) {
@@ -123,7 +113,7 @@ static int check_header(struct elf_file *elf, const char *path, char *err, size_
 		return -1;
 	}
 	ret = read_headers(elf, header, path, err, err_bytes);
-	free_bytes(elf, header);
+	free(header);
 	return ret;
 }
 
@@ -140,31 +130,20 @@ int elf_file_open(struct elf_file *elf, const char *path, char *err, size_t err_
 	return 0;
 }
 
-int elf_file_take(struct elf_file *elf, const void *bytes, size_t size, const char *path, char *err,
-		  size_t err_bytes)
-{
-	*elf = (struct elf_file){ .bytes = bytes, .size = size, .fd = -1 };
-	if (size < sizeof(Elf64_Ehdr)) {
-		snprintf(err, err_bytes, "%s is not an ELF file", path);
-		return -1;
-	}
-	return check_header(elf, path, err, err_bytes);
-}
-
 void elf_file_close(struct elf_file *elf)
 {
 	if (elf->fd >= 0) {
 		for (size_t i = 0; elf->loaded && i < elf->section_count; i++)
 			free(elf->loaded[i]);
 		free(elf->loaded);
-		free_bytes(elf, elf->section_names);
-		free_bytes(elf, elf->sections);
+		free(elf->section_names);
+		free(elf->sections);
 		close(elf->fd);
 	}
 	*elf = (struct elf_file){ .fd = -1 };
 }
 
-/* Returns the section's bytes, at most SECTION_MAX of them if read on demand; NULL = none. */
+/* Returns the section's bytes, at most SECTION_MAX of them; NULL = none. */
 static const unsigned char *section_data(const struct elf_file *elf, size_t i)
 {
 	const Elf64_Shdr *section = &elf->sections[i];
@@ -173,11 +152,8 @@ static const unsigned char *section_data(const struct elf_file *elf, size_t i)
 	if (section->sh_type == SHT_NOBITS || section->sh_offset > elf->size ||
 	    section->sh_size > elf->size - section->sh_offset)
 		return NULL;
-	if (elf->bytes)
-		return elf->bytes + section->sh_offset;
 	if (elf->loaded && !elf->loaded[i])
-		elf->loaded[i] =
-			(unsigned char *)(uintptr_t)bytes_at(elf, section->sh_offset, bytes);
+		elf->loaded[i] = bytes_at(elf, section->sh_offset, bytes);
 	return elf->loaded ? elf->loaded[i] : NULL;
 }
 
@@ -193,8 +169,10 @@ static const Elf64_Shdr *find_section(const struct elf_file *elf, const char *na
 	return NULL;
 }
 
-const Elf64_Shdr *elf_file_section(const struct elf_file *elf, const char *name,
-				   const unsigned char **data)
+/* Returns the section's header, and its first byte in *data. NULL if there is no such section with bytes in the file, or
+ * if it exceeds SECTION_MAX. */
+static const Elf64_Shdr *section_of(const struct elf_file *elf, const char *name,
+				    const unsigned char **data)
 {
 	const Elf64_Shdr *section = find_section(elf, name);
 
@@ -218,7 +196,7 @@ size_t elf_file_constants(const struct elf_file *elf, const unsigned char **data
 static const char *string_section(const struct elf_file *elf, const char *name, size_t *bytes)
 {
 	const unsigned char *strings;
-	const Elf64_Shdr *section = elf_file_section(elf, name, &strings);
+	const Elf64_Shdr *section = section_of(elf, name, &strings);
 
 	if (!section || !section->sh_size || strings[section->sh_size - 1])
 		return NULL;
@@ -230,7 +208,7 @@ static const Elf64_Sym *find_symbol(const struct elf_file *elf, const char *tabl
 				    const char *string_table, const char *name, int type)
 {
 	const unsigned char *symbols = NULL;
-	const Elf64_Shdr *symtab = elf_file_section(elf, table, &symbols);
+	const Elf64_Shdr *symtab = section_of(elf, table, &symbols);
 	size_t bytes = 0;
 	const char *strings = string_section(elf, string_table, &bytes);
 
@@ -258,7 +236,7 @@ const Elf64_Sym *elf_file_dynamic_symbol(const struct elf_file *elf, const char 
 const char *elf_file_dynamic(const struct elf_file *elf, Elf64_Sxword tag, size_t index)
 {
 	const unsigned char *entries = NULL;
-	const Elf64_Shdr *dynamic = elf_file_section(elf, ".dynamic", &entries);
+	const Elf64_Shdr *dynamic = section_of(elf, ".dynamic", &entries);
 	size_t bytes = 0;
 	const char *strings = string_section(elf, ".dynstr", &bytes);
 
@@ -287,7 +265,7 @@ static bool take(const unsigned char *section, uint64_t section_bytes, uint64_t 
 const char *elf_file_needed_version(const struct elf_file *elf, size_t index, const char **file)
 {
 	const unsigned char *entries = NULL;
-	const Elf64_Shdr *section = elf_file_section(elf, ".gnu.version_r", &entries);
+	const Elf64_Shdr *section = section_of(elf, ".gnu.version_r", &entries);
 	size_t bytes = 0, steps = 0;
 	const char *strings = string_section(elf, ".dynstr", &bytes);
 	Elf64_Verneed need = { .vn_next = 0 };
@@ -320,7 +298,7 @@ const char *elf_file_needed_version(const struct elf_file *elf, size_t index, co
 bool elf_file_defines_version(const struct elf_file *elf, const char *version)
 {
 	const unsigned char *entries = NULL;
-	const Elf64_Shdr *section = elf_file_section(elf, ".gnu.version_d", &entries);
+	const Elf64_Shdr *section = section_of(elf, ".gnu.version_d", &entries);
 	size_t bytes = 0, steps = 0;
 	const char *strings = string_section(elf, ".dynstr", &bytes);
 	Elf64_Verdef definition = { .vd_next = 0 };

@@ -9,14 +9,13 @@
 #include <stddef.h>
 
 struct elf_file {
-	const unsigned char *bytes; /* the whole file; NULL = sections are read on demand */
 	size_t size;
-	int fd;                 /* descriptor for reads on demand; -1 = none */
+	int fd;                 /* -1 = not open */
 	unsigned char **loaded; /* sections read so far, by index */
 	unsigned machine;       /* EM_… */
-	const Elf64_Shdr *sections;
+	Elf64_Shdr *sections;
 	size_t section_count;
-	const char *section_names;
+	char *section_names;
 	size_t section_names_bytes;
 };
 
@@ -24,16 +23,6 @@ struct elf_file {
  * 256 MiB. Returns 0, or -1 with a sentence in err. Release it with elf_file_close. */
 int elf_file_open(struct elf_file *elf, const char *path, char *err, size_t err_bytes);
 void elf_file_close(struct elf_file *elf);
-
-/* As elf_file_open, for a file in memory, aligned to 8 bytes, that must stay valid until
- * elf_file_close. `path` is for messages. */
-int elf_file_take(struct elf_file *elf, const void *bytes, size_t size, const char *path, char *err,
-		  size_t err_bytes);
-
-/* Returns the section's header, and its first byte in *data. NULL if there is no such section with
- * bytes in the file, or if it exceeds 256 MiB. */
-const Elf64_Shdr *elf_file_section(const struct elf_file *elf, const char *name,
-				   const unsigned char **data);
 
 /* Returns the constants (.rodata), at most 256 MiB, in *data, and their size in bytes; 0 = none. */
 size_t elf_file_constants(const struct elf_file *elf, const unsigned char **data);
