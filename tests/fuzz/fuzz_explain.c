@@ -19,14 +19,12 @@
 static struct rules *built_in(void)
 {
 	static struct rules *rules;
-	char why[512];
 
 	if (rules)
 		return rules;
 	rules = rules_new();
-	must(!rules_add(rules, (const char *)explain_rules_text, explain_rules_bytes, "", why,
-			sizeof(why)));
-	must(!rules_finish(rules, why, sizeof(why)));
+	must(!rules_add(rules, (const char *)explain_rules_text, explain_rules_bytes, ""));
+	must(!rules_finish(rules));
 	return rules;
 }
 
@@ -34,11 +32,13 @@ static void use_as_rules(const char *text, size_t bytes)
 {
 	struct rules *rules = rules_new();
 	struct match match;
-	char why[512] = "";
+	const char *why = rules_add(rules, text, bytes, "fuzz");
 
-	if (rules_add(rules, text, bytes, "fuzz", why, sizeof(why)) ||
-	    rules_finish(rules, why, sizeof(why)) ||
-	    rules_check(rules, rules->count, why, sizeof(why)))
+	if (!why)
+		why = rules_finish(rules);
+	if (!why)
+		why = rules_check(rules, rules->count);
+	if (why)
 		must(*why);
 	else
 		rules_find(rules, text, bytes, &match);

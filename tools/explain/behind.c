@@ -72,22 +72,17 @@ static struct field text_field(const char *name, const char *text)
 
 static void expand(struct finding *f, const struct rank_progress *p, size_t behind, size_t count)
 {
-	char ranks[256] = "", value[32], least[32], most[32];
+	struct text_list ranks = { 0 };
 	struct match match = { .field_count = 4 };
-	size_t at = 0;
 
-	for (size_t i = 0; i < behind && i < NAMED_MAX && at < sizeof(ranks) - 24; i++)
-		at += (size_t)snprintf(ranks + at, sizeof(ranks) - at, "%s%d", i ? ", " : "",
-				       p[i].rank);
+	for (size_t i = 0; i < behind && i < NAMED_MAX; i++)
+		text_list_add(&ranks, text_format("%d", p[i].rank));
 	if (behind > NAMED_MAX)
-		snprintf(ranks + at, sizeof(ranks) - at, ", …");
-	snprintf(value, sizeof(value), "%llu", p[0].value);
-	snprintf(least, sizeof(least), "%llu", p[behind].value);
-	snprintf(most, sizeof(most), "%llu", p[count - 1].value);
-	match.fields[0] = text_field("behind", ranks);
-	match.fields[1] = text_field("value", value);
-	match.fields[2] = text_field("least", least);
-	match.fields[3] = text_field("most", most);
+		text_list_add(&ranks, "…");
+	match.fields[0] = text_field("behind", text_list_join(&ranks, ranks.count));
+	match.fields[1] = text_field("value", text_format("%llu", p[0].value));
+	match.fields[2] = text_field("least", text_format("%llu", p[behind].value));
+	match.fields[3] = text_field("most", text_format("%llu", p[count - 1].value));
 	report_expand(f, &match);
 }
 

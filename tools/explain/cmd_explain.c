@@ -73,7 +73,8 @@ static void fail(const char *what, const char *why)
 
 static void add_file(struct rules *rules, const char *file)
 {
-	char *text = memory_get(RULES_BYTES + 1), why[1024];
+	char *text = memory_get(RULES_BYTES + 1);
+	const char *why;
 	FILE *in = fopen(file, "re");
 	size_t bytes;
 
@@ -84,7 +85,8 @@ static void add_file(struct rules *rules, const char *file)
 		fail(file, strerror(errno));
 	if (bytes > RULES_BYTES)
 		fail(file, "more than 1 MiB of rules");
-	if (rules_add(rules, text, bytes, file, why, sizeof(why)))
+	why = rules_add(rules, text, bytes, file);
+	if (why)
 		fail(why, NULL);
 	fclose(in);
 }
@@ -93,15 +95,18 @@ static void add_file(struct rules *rules, const char *file)
 static struct rules *load_rules(const struct options *o)
 {
 	struct rules *rules = rules_new();
-	char why[1024];
+	const char *why;
 	size_t own;
 
 	for (int i = 0; i < o->rule_files; i++)
 		add_file(rules, o->rules[i]);
 	own = rules->count;
-	if (rules_add(rules, (const char *)explain_rules_text, explain_rules_bytes, "built in", why,
-		      sizeof(why)) ||
-	    rules_finish(rules, why, sizeof(why)) || rules_check(rules, own, why, sizeof(why)))
+	why = rules_add(rules, (const char *)explain_rules_text, explain_rules_bytes, "built in");
+	if (!why)
+		why = rules_finish(rules);
+	if (!why)
+		why = rules_check(rules, own);
+	if (why)
 		fail(why, NULL);
 	return rules;
 }

@@ -33,7 +33,7 @@ int main(int argc, char **argv)
 {
 	static char text[BYTES_MAX];
 	struct rules *rules = rules_new();
-	char why[1024];
+	const char *why;
 	FILE *in;
 	size_t bytes;
 
@@ -46,9 +46,10 @@ int main(int argc, char **argv)
 	fclose(in);
 	if (bytes == sizeof(text))
 		return fail("more than 1 MiB of rules");
-	if (rules_add(rules, text, bytes, argv[1], why, sizeof(why)) ||
-	    rules_finish(rules, why, sizeof(why)) ||
-	    rules_check(rules, rules->count, why, sizeof(why)))
-		return fail(why);
-	return write_source(argv[2], text, bytes);
+	why = rules_add(rules, text, bytes, argv[1]);
+	if (!why)
+		why = rules_finish(rules);
+	if (!why)
+		why = rules_check(rules, rules->count);
+	return why ? fail(why) : write_source(argv[2], text, bytes);
 }

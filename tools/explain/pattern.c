@@ -5,8 +5,6 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <ctype.h>
 #include <pcre2.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tools/shared/memory.h"
@@ -35,13 +33,12 @@ struct pattern {
 struct builder {
 	struct pattern *pattern;
 	size_t run; /* bytes of the run of text at its end */
-	char *why;
-	size_t why_bytes;
+	char **why;
 };
 
 static int complain(struct builder *b, const char *what)
 {
-	snprintf(b->why, b->why_bytes, "%s: %.200s", what, b->pattern->text);
+	*b->why = text_format("%s: %.200s", what, b->pattern->text);
 	return -1;
 }
 
@@ -155,10 +152,10 @@ static int build(struct builder *b)
 	return 0;
 }
 
-struct pattern *pattern_new(const char *text, char *why, size_t why_bytes)
+struct pattern *pattern_new(const char *text, char **why)
 {
 	struct pattern *p = memory_get(sizeof(*p));
-	struct builder b = { .pattern = p, .why = why, .why_bytes = why_bytes };
+	struct builder b = { .pattern = p, .why = why };
 
 	p->text = text_dup(text);
 	p->regex = memory_get(8 * strlen(text) + 64); /* a field {x} is (?<x>\S+) */
@@ -190,44 +187,39 @@ bool pattern_has_field(const struct pattern *p, const char *name)
 	return false;
 }
 
-int pattern_compile(struct pattern *p, char *why, size_t why_bytes)
+char *pattern_compile(struct pattern *p)
 {
 	PCRE2_UCHAR text[128] = "";
 	size_t where;
 	int error;
 
 	if (p->code)
-		return 0;
+		return NULL;
 	/* NEVER_UTF: logs contain arbitrary bytes. */
 	p->code = pcre2_compile((PCRE2_SPTR)p->regex, p->regex_bytes,
 				PCRE2_NEVER_UTF | PCRE2_NEVER_BACKSLASH_C, &error, &where, NULL);
 	if (!p->code) {
 		pcre2_get_error_message(error, text, sizeof(text));
-		snprintf(why, why_bytes, "not a regular expression (%s): %.200s",
-			 (const char *)text, p->text);
 		p->broken = true;
-		return -1;
+		return text_format("not a regular expression (%s): %.200s", (const char *)text,
+				   p->text);
 	}
 	/* The result is ignored: without JIT, matching only is slower. */
 	pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE);
 	p->data = pcre2_match_data_create_from_pattern(p->code, NULL);
 	p->context = pcre2_match_context_create(NULL);
-	if (!p->data || !p->context) {
-		snprintf(why, why_bytes, "out of memory");
-		p->broken = true;
-		return -1;
-	}
+	if (!p->data || !p->context)
+		memory_failed();
 	pcre2_set_match_limit(p->context, MATCH_LIMIT);
 	pcre2_set_heap_limit(p->context, 4096);
-	return 0;
+	return NULL;
 }
 
 bool pattern_match(struct pattern *p, const char *line, size_t bytes, struct match *match)
 {
 	const PCRE2_SIZE *ends;
-	char why[64];
 
-	if (p->broken || pattern_compile(p, why, sizeof(why)))
+	if (p->broken || pattern_compile(p))
 		return false;
 	if (pcre2_match(p->code, (PCRE2_SPTR)line, bytes, 0, 0, p->data, p->context) < 1)
 		return false;

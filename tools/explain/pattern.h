@@ -28,8 +28,8 @@ struct match {
 	int field_count;
 };
 
-/* Parses a pattern; `text` is copied. On error returns NULL and writes the reason to `why`. */
-struct pattern *pattern_new(const char *text, char *why, size_t why_bytes);
+/* Parses a pattern; `text` is copied. On error returns NULL and stores the reason in `why`. */
+struct pattern *pattern_new(const char *text, char **why);
 
 /* Frees what PCRE2 holds. */
 void pattern_free(struct pattern *pattern);
@@ -48,8 +48,8 @@ bool pattern_has_field(const struct pattern *pattern, const char *name);
  */
 bool pattern_match(struct pattern *pattern, const char *line, size_t bytes, struct match *match);
 
-/* Compiles the pattern, if that is not done. Returns 0, or -1 with the reason in `why`. */
-int pattern_compile(struct pattern *pattern, char *why, size_t why_bytes);
+/* Compiles the pattern, if that is not done. Returns NULL, or why it is not valid. */
+char *pattern_compile(struct pattern *pattern);
 
 /* Returns the field of that name, or NULL. */
 const struct field *match_field(const struct match *match, const char *name);

@@ -6,9 +6,6 @@
 
 #include <string.h>
 
-#include <nccl_net/util.h>
-
-#define WHO_BYTES    512
 #define FOLLOW_QUOTE 160 /* bytes quoted of the message of a consequence */
 
 struct printer {
@@ -44,10 +41,9 @@ static void print_place(const struct printer *p, const struct place *place)
 /* "job.log:12, rank 3 on node1, 8 lines" */
 static void print_where(const struct printer *p, const struct finding *f)
 {
-	char who[WHO_BYTES];
+	const char *who = report_who(p->report, &f->sources);
 
 	print_place(p, &f->first);
-	report_who(p->report, &f->sources, who, sizeof(who));
 	if (*who)
 		fprintf(p->out, ", %s", who);
 	if (f->count > 1)
@@ -56,12 +52,10 @@ static void print_where(const struct printer *p, const struct finding *f)
 
 static void print_values(const struct printer *p, const struct finding *f)
 {
-	char who[WHO_BYTES];
-
 	for (int i = 0; i < f->value_count; i++) {
 		const struct value *v = &f->values[i];
+		const char *who = report_who(p->report, &v->sources);
 
-		report_who(p->report, &v->sources, who, sizeof(who));
 		fprintf(p->out, "   %s: ", *v->text ? v->text : "none");
 		print_place(p, &v->first);
 		fprintf(p->out, "%s%s\n", *who ? ", " : "", who);

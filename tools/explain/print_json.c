@@ -60,38 +60,36 @@ static const char *level_of(const struct finding *f)
 								: "warning";
 }
 
-static json_t *finding_json(const struct report *r, const struct finding *f)
+/* The first line, with what is known of the process that wrote it. */
+static json_t *first_json(const struct report *r, const struct finding *f)
 {
 	const struct source *source = &r->sources.list[f->first_source];
-	json_t *json = json_object(), *first = place_json(r, &f->first);
+	json_t *first = place_json(r, &f->first);
 
-	if (*source->host)
-		json_object_set_new(first, "host", json_string(source->host));
-	if (source->pid)
-		json_object_set_new(first, "pid", json_integer(source->pid));
-	if (source->rank >= 0)
-		json_object_set_new(first, "rank", json_integer(source->rank));
-	json_object_set_new(json, "id", json_string(f->rule->id));
-	json_object_set_new(json, "level", json_string(level_of(f)));
-	json_object_set_new(json, "kind", json_string(rule_kind_text(f->kind)));
-	json_object_set_new(json, "cause", json_integer(f->rule->cause));
-	if (f->kind == RULE_ERROR || f->kind == RULE_FOLLOWS)
-		json_object_set_new(json, "confidence",
-				    json_string(report_confidence_text(f->confidence)));
-	json_object_set_new(json, "finding", json_string(f->title));
-	json_object_set_new(json, "message", json_string(f->message));
-	json_object_set_new(json, "first", first);
-	json_object_set_new(json, "count", json_integer((json_int_t)f->count));
+	json_object_update_new(first,
+			       json_pack("{s:s*, s:o*, s:o*}", "host",
+					 *source->host ? source->host : NULL, "pid",
+					 source->pid ? json_integer(source->pid) : NULL, "rank",
+					 source->rank >= 0 ? json_integer(source->rank) : NULL));
+	return first;
+}
+
+static json_t *finding_json(const struct report *r, const struct finding *f)
+{
+	bool failed = f->kind == RULE_ERROR || f->kind == RULE_FOLLOWS;
+	json_t *json = json_pack("{s:s, s:s, s:s, s:i, s:s*, s:s, s:s, s:o, s:I}", "id",
+				 f->rule->id, "level", level_of(f), "kind", rule_kind_text(f->kind),
+				 "cause", f->rule->cause, "confidence",
+				 failed ? report_confidence_text(f->confidence) : NULL, "finding",
+				 f->title, "message", f->message, "first", first_json(r, f),
+				 "count", (json_int_t)f->count);
+
 	add_who(json, r, &f->sources);
-	json_object_set_new(json, "why", json_string(f->why));
-	json_object_set_new(json, "fix", json_string(f->fix));
-	if (f->rule->versions)
-		json_object_set_new(json, "versions", json_string(f->rule->versions));
-	if (f->rule->see)
-		json_object_set_new(json, "see", json_string(f->rule->see));
-	if (f->value_count)
-		json_object_set_new(json, "values", values_json(r, f));
-	json_object_set_new(json, "follows", list_json(r, f->follows, f->follow_count));
+	json_object_update_new(json,
+			       json_pack("{s:s, s:s, s:s*, s:s*, s:o*, s:o}", "why", f->why, "fix",
+					 f->fix, "versions", f->rule->versions, "see", f->rule->see,
+					 "values", f->value_count ? values_json(r, f) : NULL,
+					 "follows", list_json(r, f->follows, f->follow_count)));
 	return json;
 }
 

@@ -2,17 +2,15 @@
 /* Collects findings. inquiry.c decides what they mean together. */
 #include "report.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <nccl_net/util.h>
 
 #include "tools/shared/clean.h"
 #include "tools/shared/memory.h"
 #include "tools/shared/text.h"
 
-#define TEXT_BYTES 4096 /* of title, why or fix, with their fields replaced */
+#define RANKS_BYTES 192 /* of a list of ranks; what follows is "…" */
+#define HOSTS_NAMED 8
 
 struct report *report_new(const struct rules *rules)
 {
@@ -78,65 +76,49 @@ size_t report_ranks(const struct report *r, const struct source_set *set, int *r
 	return unique;
 }
 
-static size_t append(char *text, size_t bytes, size_t at, const char *more)
+/* "ranks 0-3, 7", "rank 2", or "". */
+static char *ranks_text(const int *ranks, size_t count)
 {
-	return at + (size_t)anynet_min((size_t)snprintf(text + at, bytes - at, "%s", more),
-				       bytes - at - 1);
-}
+	char *text = text_dup(!count ? "" : count == 1 ? "rank " : "ranks ");
 
-static size_t append_ranks(char *text, size_t bytes, size_t at, const int *ranks, size_t count)
-{
-	char part[64];
-
-	if (!count)
-		return at;
-	at = append(text, bytes, at, count == 1 ? "rank " : "ranks ");
 	for (size_t i = 0, last; i < count; i = last + 1) {
+		if (strlen(text) > RANKS_BYTES)
+			return text_format("%s, …", text);
 		for (last = i; last + 1 < count && ranks[last + 1] == ranks[last] + 1; last++)
 			;
-		if (last == i)
-			snprintf(part, sizeof(part), "%s%d", i ? ", " : "", ranks[i]);
-		else
-			snprintf(part, sizeof(part), "%s%d-%d", i ? ", " : "", ranks[i],
-				 ranks[last]);
-		if (at + sizeof(part) > bytes / 2)
-			return append(text, bytes, at, ", …");
-		at = append(text, bytes, at, part);
+		text = text_format("%s%s%d", text, i ? ", " : "", ranks[i]);
+		if (last > i)
+			text = text_format("%s-%d", text, ranks[last]);
 	}
-	return at;
+	return text;
 }
 
-void report_who(const struct report *r, const struct source_set *set, char *text, size_t bytes)
+char *report_who(const struct report *r, const struct source_set *set)
 {
 	int *ranks = memory_get(r->sources.count * sizeof(*ranks));
-	size_t count = report_ranks(r, set, ranks), at = 0, hosts = 0;
+	size_t count = report_ranks(r, set, ranks);
+	struct text_list hosts = { 0 };
 	const struct source *only = NULL;
 	unsigned members = 0;
-	char part[ORIGIN_HOST + 32];
+	char *text = ranks_text(ranks, count);
+	bool more;
 
-	text[0] = '\0';
-	at = append_ranks(text, bytes, at, ranks, count);
 	for (unsigned i = 1; i < r->sources.count; i++) {
-		const struct source *s = &r->sources.list[i];
-		bool said = false;
-
 		if (!source_set_has(set, i))
 			continue;
 		members++;
-		only = s;
-		if (!*s->host || hosts > 8)
-			continue;
-		for (unsigned j = 1; j < i && !said; j++)
-			said = source_set_has(set, j) && !strcmp(r->sources.list[j].host, s->host);
-		if (said)
-			continue;
-		snprintf(part, sizeof(part), "%s%s", hosts ? ", " : at ? " on " : "on ", s->host);
-		at = append(text, bytes, at, hosts++ < 8 ? part : ", …");
+		only = &r->sources.list[i];
+		if (*only->host && hosts.count <= HOSTS_NAMED)
+			text_list_add_new(&hosts, only->host);
 	}
-	if (members == 1 && !count && only->pid) {
-		snprintf(part, sizeof(part), "%sprocess %d", at ? ", " : "", only->pid);
-		append(text, bytes, at, part);
-	}
+	more = hosts.count > HOSTS_NAMED;
+	hosts.count -= more;
+	if (hosts.count)
+		text = text_format("%s%son %s%s", text, count ? " " : "",
+				   text_list_join(&hosts, HOSTS_NAMED), more ? ", …" : "");
+	if (members == 1 && !count && only->pid)
+		text = text_format("%s%sprocess %d", text, *text ? ", " : "", only->pid);
+	return text;
 }
 
 /* --- adding --- */
@@ -175,14 +157,9 @@ static void add_value(struct finding *f, const struct place *place, unsigned sou
 
 void report_expand(struct finding *f, const struct match *match)
 {
-	char text[TEXT_BYTES];
-
-	rules_expand(text, sizeof(text), f->rule->title, match);
-	f->title = text_dup(text);
-	rules_expand(text, sizeof(text), f->rule->why, match);
-	f->why = text_dup(text);
-	rules_expand(text, sizeof(text), f->rule->fix, match);
-	f->fix = text_dup(text);
+	f->title = rules_expand(f->rule->title, match);
+	f->why = rules_expand(f->rule->why, match);
+	f->fix = rules_expand(f->rule->fix, match);
 }
 
 void report_add(struct report *r, const struct rule *rule, const struct sighting *seen)

@@ -104,9 +104,8 @@ const char *report_confidence_text(enum confidence confidence);
 /* Returns the exit status: 0 nothing found or only harmless lines, 1 warnings only, 2 errors. */
 int report_status(const struct report *report);
 
-/* Writes "ranks 0-3, 7 on node1, node2" to `text`. What is not known is omitted; "" if nothing is known. */
-void report_who(const struct report *report, const struct source_set *set, char *text,
-		size_t bytes);
+/* Returns "ranks 0-3, 7 on node1, node2". What is not known is omitted; "" if nothing is known. */
+char *report_who(const struct report *report, const struct source_set *set);
 
 /* Stores the known ranks of `set` in `ranks`, which has room for sources.count: sorted, unique. Returns how many. */
 size_t report_ranks(const struct report *report, const struct source_set *set, int *ranks);

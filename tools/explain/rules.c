@@ -2,18 +2,18 @@
 /* The table of rules: filter keys, matching, checks. rules_parse.c reads rule files. */
 #include "rules.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <nccl_net/util.h>
 
 #include "tools/shared/clean.h"
 #include "tools/shared/memory.h"
+#include "tools/shared/text.h"
 
 #define GRAM        3
 #define GRAM_BITS   18
 #define BLANK_SCORE 60 /* penalty for a key with a blank */
+#define VALUE_BYTES 160 /* of a field in a text */
 
 /* Text that NCCL logs in normal operation. Keys should not resemble it. */
 static const char everyday[] =
@@ -125,14 +125,12 @@ static void build_filter(struct rules *rules)
 	rules->filter = filter_new(keys, rules->line_count);
 }
 
-int rules_finish(struct rules *rules, char *why, size_t why_bytes)
+char *rules_finish(struct rules *rules)
 {
 	for (size_t i = 0; i < rules->count; i++)
 		rules->line_count += (size_t)rules->rules[i]->line_count;
-	if (rules->line_count > UINT16_MAX) {
-		snprintf(why, why_bytes, "%zu patterns exceed the limit", rules->line_count);
-		return -1;
-	}
+	if (rules->line_count > UINT16_MAX)
+		return text_format("%zu patterns exceed the limit", rules->line_count);
 	rules->lines = memory_get(rules->line_count * sizeof(*rules->lines));
 	for (size_t i = 0, n = 0; i < rules->count; i++) {
 		struct rule *rule = rules->rules[i];
@@ -142,7 +140,7 @@ int rules_finish(struct rules *rules, char *why, size_t why_bytes)
 			rules->lines[n++] = (struct rule_line){ rule, rule->lines[j] };
 	}
 	build_filter(rules);
-	return 0;
+	return NULL;
 }
 
 /* --- matching --- */
@@ -166,8 +164,7 @@ struct rule *rules_find(struct rules *rules, const char *line, size_t bytes, str
 	return NULL;
 }
 
-static int check_sample(struct rules *rules, const struct rule *rule, const char *sample, char *why,
-			size_t why_bytes)
+static char *check_sample(struct rules *rules, const struct rule *rule, const char *sample)
 {
 	const struct rule *found;
 	struct match match;
@@ -176,15 +173,14 @@ static int check_sample(struct rules *rules, const struct rule *rule, const char
 		found = matches(rule, sample, strlen(sample), &match) ? rule : NULL;
 	else
 		found = rules_find(rules, sample, strlen(sample), &match);
-	if (found == rule)
-		return 0;
-	snprintf(why, why_bytes, "rule %s (line %d): its sample matches %s: %.300s", rule->id,
-		 rule->at, found ? found->id : "no rule", sample);
-	return -1;
+	return found == rule
+		       ? NULL
+		       : text_format("rule %s (line %d): its sample matches %s: %.300s", rule->id,
+				     rule->at, found ? found->id : "no rule", sample);
 }
 
 /* Checks that each pattern of the rule matches one of its samples. */
-static int check_lines(const struct rule *rule, char *why, size_t why_bytes)
+static char *check_lines(const struct rule *rule)
 {
 	struct match match;
 
@@ -194,66 +190,57 @@ static int check_lines(const struct rule *rule, char *why, size_t why_bytes)
 		while (j < rule->sample_count && !pattern_match(rule->lines[i], rule->samples[j],
 								strlen(rule->samples[j]), &match))
 			j++;
-		if (j < rule->sample_count)
-			continue;
-		snprintf(why, why_bytes, "rule %s (line %d): no sample for: %.300s", rule->id,
-			 rule->at, pattern_text(rule->lines[i]));
-		return -1;
+		if (j == rule->sample_count)
+			return text_format("rule %s (line %d): no sample for: %.300s", rule->id,
+					   rule->at, pattern_text(rule->lines[i]));
 	}
-	return 0;
+	return NULL;
 }
 
-static int compile_lines(const struct rule *rule, char *why, size_t why_bytes)
+static char *compile_lines(const struct rule *rule)
 {
-	char what[512];
-
 	for (int i = 0; i < rule->line_count; i++) {
-		if (!pattern_compile(rule->lines[i], what, sizeof(what)))
-			continue;
-		snprintf(why, why_bytes, "rule %s (line %d): %s", rule->id, rule->at, what);
-		return -1;
+		const char *why = pattern_compile(rule->lines[i]);
+
+		if (why)
+			return text_format("rule %s (line %d): %s", rule->id, rule->at, why);
 	}
-	return 0;
+	return NULL;
 }
 
-int rules_check(struct rules *rules, size_t count, char *why, size_t why_bytes)
+char *rules_check(struct rules *rules, size_t count)
 {
-	for (size_t i = 0; i < count; i++)
-		if (compile_lines(rules->rules[i], why, why_bytes))
-			return -1;
-	for (size_t i = 0; i < count; i++) {
-		struct rule *rule = rules->rules[i];
+	char *why = NULL;
 
-		if (check_lines(rule, why, why_bytes))
-			return -1;
-		for (int j = 0; j < rule->sample_count; j++)
-			if (check_sample(rules, rule, rule->samples[j], why, why_bytes))
-				return -1;
+	for (size_t i = 0; i < count && !why; i++)
+		why = compile_lines(rules->rules[i]);
+	for (size_t i = 0; i < count && !why; i++) {
+		const struct rule *rule = rules->rules[i];
+
+		why = check_lines(rule);
+		for (int j = 0; j < rule->sample_count && !why; j++)
+			why = check_sample(rules, rule, rule->samples[j]);
 	}
-	return 0;
+	return why;
 }
 
-size_t rules_expand(char *out, size_t out_bytes, const char *text, const struct match *match)
+char *rules_expand(const char *text, const struct match *match)
 {
-	size_t n = 0;
+	char *out = text_dup(""), value[VALUE_BYTES];
 
-	while (*text && n + 8 < out_bytes) {
-		const char *end = *text == '{' ? strchr(text, '}') : NULL;
-		const struct field *field = NULL;
-		char name[PATTERN_NAME];
+	for (;;) {
+		const char *open = strchrnul(text, '{'), *end = strchr(open, '}');
+		const struct field *field =
+			end ? match_field(match, text_copy(open + 1, (size_t)(end - open - 1)))
+			    : NULL;
 
-		if (end && (size_t)(end - text - 1) < sizeof(name)) {
-			memcpy(name, text + 1, (size_t)(end - text - 1));
-			name[end - text - 1] = '\0';
-			field = match_field(match, name);
-		}
-		if (!field) {
-			out[n++] = *text++;
-			continue;
-		}
-		n += clean(out + n, anynet_min(out_bytes - n, 160), field->data, field->bytes);
+		if (!*open)
+			return text_format("%s%s", out, text);
+		if (!field)
+			end = open++;
+		else
+			clean(value, sizeof(value), field->data, field->bytes);
+		out = text_format("%s%.*s%s", out, (int)(open - text), text, field ? value : "");
 		text = end + 1;
 	}
-	out[n] = '\0';
-	return n;
 }

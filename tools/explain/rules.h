@@ -73,19 +73,18 @@ void rules_free(struct rules *rules);
 
 /*
  * Parses rules and appends them to the table. Earlier rules have precedence; a rule is dropped if an earlier text
- * has one with its id. Returns 0, or -1 with "FILE:LINE: reason" in `why`; then only rules_free may follow.
+ * has one with its id. Returns NULL, or "FILE:LINE: reason"; then only rules_free may follow.
  */
-int rules_add(struct rules *rules, const char *text, size_t bytes, const char *file, char *why,
-	      size_t why_bytes);
+char *rules_add(struct rules *rules, const char *text, size_t bytes, const char *file);
 
-/* Builds the filter. Call once, after all rules_add. Returns 0, or -1 with the reason in `why`. */
-int rules_finish(struct rules *rules, char *why, size_t why_bytes);
+/* Builds the filter. Call once, after all rules_add. Returns NULL, or why it failed. */
+char *rules_finish(struct rules *rules);
 
 /*
  * Compiles the patterns of the first `count` rules and checks that each of their samples is matched by its own rule
- * and by no earlier one, and that each pattern matches a sample. Returns 0, or -1 with the reason in `why`.
+ * and by no earlier one, and that each pattern matches a sample. Returns NULL, or what is wrong.
  */
-int rules_check(struct rules *rules, size_t count, char *why, size_t why_bytes);
+char *rules_check(struct rules *rules, size_t count);
 
 /* Whether a line that matches this rule can also match another one. */
 bool rule_is_additional(const struct rule *rule);
@@ -93,11 +92,8 @@ bool rule_is_additional(const struct rule *rule);
 /* Returns the first rule that matches, without a filter and without the rules for which rule_is_additional, or NULL. */
 struct rule *rules_find(struct rules *rules, const char *line, size_t bytes, struct match *match);
 
-/*
- * Copies `text` to `out` with each {field} of the match replaced by its value, cleaned (clean.h). Truncates what
- * does not fit. Returns strlen(out).
- */
-size_t rules_expand(char *out, size_t out_bytes, const char *text, const struct match *match);
+/* Returns the text with each {field} of the match replaced by its value, cleaned (clean.h) and cut to 160 bytes. */
+char *rules_expand(const char *text, const struct match *match);
 
 /* The word for `kind` in rule files, such as "error". */
 const char *rule_kind_text(enum rule_kind kind);

@@ -2,7 +2,6 @@
 /* Parses rule files: "[id]", then "name value" lines. A line that begins with a blank continues the value. */
 #include <ctype.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,20 +22,17 @@ struct parser {
 	size_t before;     /* number of rules before this file */
 	char **last;       /* the text that a continuation line extends; NULL = none */
 	char *why;
-	size_t why_bytes;
 };
 
 static int complain(struct parser *p, const char *fmt, ...) ANYNET_PRINTF(2, 3);
 
 static int complain(struct parser *p, const char *fmt, ...)
 {
-	char what[600];
 	va_list args;
 
 	va_start(args, fmt);
-	vsnprintf(what, sizeof(what), fmt, args);
+	p->why = text_format("%s:%d: %s", p->file, p->line, text_vformat(fmt, args));
 	va_end(args);
-	snprintf(p->why, p->why_bytes, "%s:%d: %s", p->file, p->line, what);
 	return -1;
 }
 
@@ -189,11 +185,11 @@ static int add_text(struct parser *p, char **texts, int *count, const char *valu
 static int add_line(struct parser *p, const char *value)
 {
 	struct rule *rule = p->rule;
-	char why[300];
+	char *why;
 
 	if (rule->line_count == RULE_TEXTS)
 		return complain(p, "more than %d lines in one rule", RULE_TEXTS);
-	rule->lines[rule->line_count] = pattern_new(value, why, sizeof(why));
+	rule->lines[rule->line_count] = pattern_new(value, &why);
 	if (!rule->lines[rule->line_count])
 		return complain(p, "%s", why);
 	rule->line_count++;
@@ -266,14 +262,9 @@ static int parse_line(struct parser *p, char *text)
 	return set(p, text, value + strspn(value, " \t"));
 }
 
-int rules_add(struct rules *rules, const char *text, size_t bytes, const char *file, char *why,
-	      size_t why_bytes)
+char *rules_add(struct rules *rules, const char *text, size_t bytes, const char *file)
 {
-	struct parser p = { .rules = rules,
-			    .file = file,
-			    .before = rules->count,
-			    .why = why,
-			    .why_bytes = why_bytes };
+	struct parser p = { .rules = rules, .file = file, .before = rules->count };
 	const char *end = text + bytes;
 	char line[VALUE_BYTES];
 	int ret = 0;
@@ -294,6 +285,6 @@ int rules_add(struct rules *rules, const char *text, size_t bytes, const char *f
 		text += length + 1;
 	}
 	if (!ret)
-		ret = end_rule(&p);
-	return ret;
+		end_rule(&p);
+	return p.why;
 }

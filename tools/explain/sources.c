@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hash table of processes. The key is host, pid and device, or host and rank if there is no pid. */
+/* A sorted index of processes. The key is host, pid and device, or host and rank if there is no pid. */
 #include "sources.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tools/shared/memory.h"
@@ -15,81 +13,63 @@ void sources_init(struct sources *s)
 	s->list = memory_get(s->room * sizeof(*s->list));
 	s->list[0] = (struct source){ .device = -1, .rank = -1 };
 	s->count = 1;
-	s->table_size = 4 * s->room;
-	s->table = memory_get(s->table_size * sizeof(*s->table));
+	s->order = memory_get(s->room * sizeof(*s->order));
 }
 
-static unsigned hash(const char *host, int pid, int second)
+static int compare(int a, int b)
 {
-	uint64_t h = 1469598103934665603u;
-
-	for (const char *p = host; *p; p++)
-		h = (h ^ (unsigned char)*p) * 1099511628211u;
-	h = (h ^ (unsigned)pid) * 1099511628211u;
-	h = (h ^ (unsigned)second) * 1099511628211u;
-	return (unsigned)(h ^ h >> 32);
+	return (a > b) - (a < b);
 }
 
-/* Returns the free slot for a source that is not in the table. */
-static unsigned vacancy(const struct sources *s, unsigned h)
+static int compare_with(const struct source *s, const struct origin *o)
 {
-	unsigned at = h % s->table_size;
+	int order = strcmp(s->host, o->host);
 
-	while (s->table[at])
-		at = (at + 1) % s->table_size;
-	return at;
+	if (!order)
+		order = compare(s->pid, o->pid);
+	if (!order)
+		order = o->pid ? compare(s->device, o->device) : compare(s->rank, o->rank);
+	return order;
 }
 
-static bool is_same(const struct source *s, const struct origin *o)
-{
-	if (s->pid != o->pid || strcmp(s->host, o->host) != 0)
-		return false;
-	return o->pid ? s->device == o->device : s->rank == o->rank;
-}
-
-static void grow(struct sources *s)
-{
-	s->room *= 2;
-	s->list = memory_resize(s->list, s->room * sizeof(*s->list));
-	s->table_size = 4 * s->room;
-	s->table = memory_get(s->table_size * sizeof(*s->table));
-	for (unsigned i = 1; i < s->count; i++) {
-		const struct source *source = &s->list[i];
-
-		s->table[vacancy(s, source->hash)] = i + 1;
-	}
-}
-
-static unsigned add(struct sources *s, const struct origin *o, unsigned h)
+/* Adds a source, which is at `at` in the order. */
+static unsigned add(struct sources *s, const struct origin *o, unsigned at)
 {
 	if (s->count == SOURCES_MAX)
 		return 0;
-	if (s->count == s->room)
-		grow(s);
-	s->list[s->count] =
-		(struct source){ .pid = o->pid, .device = o->device, .rank = o->rank, .hash = h };
+	if (s->count == s->room) {
+		s->room *= 2;
+		s->list = memory_resize(s->list, s->room * sizeof(*s->list));
+		s->order = memory_resize(s->order, s->room * sizeof(*s->order));
+	}
+	s->list[s->count] = (struct source){ .pid = o->pid, .device = o->device, .rank = o->rank };
 	memcpy(s->list[s->count].host, o->host, ORIGIN_HOST);
-	s->table[vacancy(s, h)] = s->count + 1;
+	memmove(s->order + at + 1, s->order + at, (s->count - 1 - at) * sizeof(*s->order));
+	s->order[at] = s->count;
 	return s->count++;
 }
 
 unsigned sources_find(struct sources *s, const struct origin *o)
 {
-	unsigned h = hash(o->host, o->pid, o->pid ? o->device : o->rank), number;
+	unsigned low = 0, high = s->count - 1;
 
 	if (!*o->host && !o->pid && o->rank < 0)
 		return 0;
-	for (unsigned at = h % s->table_size; (number = s->table[at]);
-	     at = (at + 1) % s->table_size) {
-		struct source *source = &s->list[number - 1];
+	while (low < high) {
+		unsigned middle = (low + high) / 2, number = s->order[middle];
+		struct source *source = &s->list[number];
+		int order = compare_with(source, o);
 
-		if (!is_same(source, o))
-			continue;
-		if (source->rank < 0)
+		if (!order && source->rank < 0)
 			source->rank = o->rank;
-		return number - 1;
+		if (!order)
+			return number;
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
 	}
-	return add(s, o, h);
+	return add(s, o, low);
 }
 
 void sources_set_rank(struct sources *s, unsigned number, int rank, int of)

@@ -13,15 +13,13 @@ struct source {
 	int pid;                /* 0 = not known */
 	int device;             /* -1 = not known */
 	int rank;               /* -1 = not known */
-	unsigned hash;          /* of the identity that sources_find compares */
 	int rank_of; /* size of the communicator in which it has this rank; 0 = not known */
 };
 
 struct sources {
 	struct source *list;
 	unsigned count, room;
-	unsigned *table; /* open addressing: hash -> index + 1; 0 = free */
-	unsigned table_size;
+	unsigned *order; /* the numbers of all but source 0, sorted by what identifies a source */
 };
 
 void sources_init(struct sources *sources);

@@ -9,15 +9,15 @@
 struct rules *reading_rules(void)
 {
 	static struct rules *rules;
-	char why[512] = "out of memory";
+	const char *why;
 
 	if (rules)
 		return rules;
 	rules = rules_new();
-	if (!rules ||
-	    rules_add(rules, (const char *)explain_rules_text, explain_rules_bytes, "built in", why,
-		      sizeof(why)) ||
-	    rules_finish(rules, why, sizeof(why))) {
+	why = rules_add(rules, (const char *)explain_rules_text, explain_rules_bytes, "built in");
+	if (!why)
+		why = rules_finish(rules);
+	if (why) {
 		fprintf(stderr, "%s\n", why);
 		abort();
 	}
