@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tools/shared/stats/view.h"
@@ -216,9 +215,9 @@ static size_t gather_paths(struct path *paths, const struct view *view,
 
 static json_t *paths_json(const struct view *view, const struct page_list *before)
 {
-	struct path *paths = calloc(PATHS_MAX, sizeof(*paths));
+	static struct path paths[PATHS_MAX];
 	json_t *list = json_array();
-	size_t count = paths ? gather_paths(paths, view, before) : 0;
+	size_t count = gather_paths(paths, view, before);
 
 	for (size_t i = 0; i < count; i++) {
 		const struct path *p = &paths[i];
@@ -236,7 +235,6 @@ static json_t *paths_json(const struct view *view, const struct page_list *befor
 				(json_int_t)p->acked, "busy_us", (json_int_t)p->busy_us, "rtt_us",
 				(json_int_t)p->rtt_us));
 	}
-	free(paths);
 	return list;
 }
 
@@ -284,15 +282,14 @@ json_t *live_facts(const char *dir)
 	static struct page_list before;
 	struct page_list now;
 	struct view view;
-	json_t *facts = NULL;
+	json_t *facts;
 
 	if (page_read_all(&now, dir, &(struct page_wish){ .events = true }))
 		return NULL;
-	if (!view_make(&view, &before, &now)) {
-		facts = json_pack("{s:o, s:o, s:o}", "processes", processes_json(&view), "waits",
-				  waits_json(&view), "paths", paths_json(&view, &before));
-		view_free(&view);
-	}
+	view_make(&view, &before, &now);
+	facts = json_pack("{s:o, s:o, s:o}", "processes", processes_json(&view), "waits",
+			  waits_json(&view), "paths", paths_json(&view, &before));
+	view_free(&view);
 	page_free_all(&before);
 	before = now;
 	return facts;

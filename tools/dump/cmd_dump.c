@@ -47,22 +47,17 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static int show(const struct page_list *pages)
+static void show(const struct page_list *pages)
 {
 	const struct terminal terminal = terminal_of(stdout);
 	struct view view;
-	int ret = view_make(&view, &(struct page_list){ 0 }, pages);
 
-	if (ret) {
-		fprintf(stderr, "anynet dump: out of memory\n");
-		return DUMP_FAILED;
-	}
+	view_make(&view, &(struct page_list){ 0 }, pages);
 	if (output_is_json())
 		print_view_json(&view, "dump", stdout);
 	else
 		print_dump(&view, &terminal, stdout);
 	view_free(&view);
-	return DUMP_FINE;
 }
 
 int cmd_dump(int argc, char **argv)
@@ -79,7 +74,7 @@ int cmd_dump(int argc, char **argv)
 	};
 	struct options o = { .dir = stats_dir() };
 	struct page_list pages;
-	int ret, status;
+	int ret;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
 	ret = page_read_all(&pages, o.dir,
@@ -95,7 +90,7 @@ int cmd_dump(int argc, char **argv)
 			o.pid, o.dir);
 		return DUMP_NONE;
 	}
-	status = show(&pages);
+	show(&pages);
 	page_free_all(&pages);
-	return status;
+	return DUMP_FINE;
 }

@@ -105,11 +105,9 @@ static int write_metrics(const char *dir, FILE *out)
 
 	if (ret)
 		return ret;
-	ret = metrics_write(&pages, out);
+	metrics_write(&pages, out);
 	page_free_all(&pages);
-	if (!ret && fflush(out))
-		ret = errno ? -errno : -EIO;
-	return ret;
+	return !fflush(out) ? 0 : errno ? -errno : -EIO;
 }
 
 static char *render(void *arg, size_t *bytes)

@@ -2,12 +2,12 @@
 /* Metrics of statistics files; see metrics.h. */
 #include "metrics.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <nccl_net/util.h>
 
+#include "tools/shared/memory.h"
 #include "tools/shared/now.h"
 
 /* The subject of a sample: a process, one of its comms, or one of its streams. */
@@ -133,16 +133,11 @@ static int by_id(const void *a, const void *b)
 
 static struct user *user_of(struct rows *rows, uid_t uid)
 {
-	struct user *grown;
-
 	for (size_t i = 0; i < rows->users; i++) {
 		if (rows->user[i].uid == uid)
 			return &rows->user[i];
 	}
-	grown = realloc(rows->user, (rows->users + 1) * sizeof(*grown));
-	if (!grown)
-		return NULL;
-	rows->user = grown;
+	rows->user = memory_resize(rows->user, (rows->users + 1) * sizeof(*rows->user));
 	rows->user[rows->users] = (struct user){ .uid = uid };
 	return &rows->user[rows->users++];
 }
@@ -157,7 +152,7 @@ static size_t count_streams(const struct anynet_stats_comm *comm)
 }
 
 /* Divides the limits between the users, by the numbers of connections and streams that they have. */
-static int share_out(struct rows *rows, const struct page_list *pages)
+static void share_out(struct rows *rows, const struct page_list *pages)
 {
 	const size_t room[SUBJECTS] = {
 		[OF_CONNECTION] = METRICS_CONNECTIONS_MAX, [OF_STREAM] = METRICS_STREAMS_MAX
@@ -168,15 +163,11 @@ static int share_out(struct rows *rows, const struct page_list *pages)
 		const struct page *page = &pages->pages[i];
 		struct user *user = user_of(rows, page->uid);
 
-		if (!user)
-			return -ENOMEM;
 		user->count[OF_CONNECTION] += page->count;
 		for (size_t k = 0; k < page->count; k++)
 			user->count[OF_STREAM] += count_streams(&page->comms[k]);
 	}
-	wants = calloc(rows->users + 1, sizeof(*wants));
-	if (!wants)
-		return -ENOMEM;
+	wants = memory_get(rows->users * sizeof(*wants));
 	for (int of = OF_CONNECTION; of < SUBJECTS; of++) {
 		for (size_t i = 0; i < rows->users; i++) {
 			wants[i] = rows->user[i].count[of];
@@ -184,8 +175,6 @@ static int share_out(struct rows *rows, const struct page_list *pages)
 		}
 		rows->share[of] = page_share(wants, rows->users, room[of]);
 	}
-	free(wants);
-	return 0;
 }
 
 /* Returns whether the page's user may have another row, and counts it. */
@@ -193,7 +182,7 @@ static bool has_room(struct rows *rows, enum subject of, const struct page *page
 {
 	struct user *user = user_of(rows, page->uid);
 
-	return user && user->count[of] < rows->share[of] && ++user->count[of];
+	return user->count[of] < rows->share[of] && ++user->count[of];
 }
 
 static void add_streams(struct rows *rows, const struct row *connection)
@@ -216,12 +205,10 @@ static void add_streams(struct rows *rows, const struct row *connection)
 	}
 }
 
-static int add_connections(struct rows *rows, const struct page *page)
+static void add_connections(struct rows *rows, const struct page *page)
 {
-	const struct anynet_stats_comm **sorted = calloc(page->count + 1, sizeof(*sorted));
+	const struct anynet_stats_comm **sorted = memory_get(page->count * sizeof(*sorted));
 
-	if (!sorted)
-		return -ENOMEM;
 	for (size_t i = 0; i < page->count; i++)
 		sorted[i] = &page->comms[i];
 	qsort(sorted, page->count, sizeof(*sorted), by_id);
@@ -236,8 +223,6 @@ static int add_connections(struct rows *rows, const struct page *page)
 		rows->row[OF_CONNECTION][rows->count[OF_CONNECTION]++] = row;
 		add_streams(rows, &row);
 	}
-	free(sorted);
-	return 0;
 }
 
 static void leave_out_process(struct rows *rows, const struct page *page)
@@ -247,27 +232,23 @@ static void leave_out_process(struct rows *rows, const struct page *page)
 		rows->left_out += count_streams(&page->comms[i]);
 }
 
-static int collect(struct rows *rows, const struct page_list *pages)
+static void collect(struct rows *rows, const struct page_list *pages)
 {
-	const size_t room[SUBJECTS] = { pages->count + 1, METRICS_CONNECTIONS_MAX,
+	const size_t room[SUBJECTS] = { pages->count, METRICS_CONNECTIONS_MAX,
 					METRICS_STREAMS_MAX };
-	int ret = share_out(rows, pages);
 
+	share_out(rows, pages);
 	rows->left_out = pages->left_out;
-	for (int i = 0; i < SUBJECTS; i++) {
-		rows->row[i] = calloc(room[i], sizeof(*rows->row[i]));
-		if (!rows->row[i])
-			return -ENOMEM;
-	}
-	for (size_t i = 0; i < pages->count && !ret; i++) {
+	for (int i = 0; i < SUBJECTS; i++)
+		rows->row[i] = memory_get(room[i] * sizeof(*rows->row[i]));
+	for (size_t i = 0; i < pages->count; i++) {
 		if (is_duplicate(pages, i)) {
 			leave_out_process(rows, &pages->pages[i]);
 			continue;
 		}
 		rows->row[OF_PROCESS][rows->count[OF_PROCESS]++].page = &pages->pages[i];
-		ret = add_connections(rows, &pages->pages[i]);
+		add_connections(rows, &pages->pages[i]);
 	}
-	return ret;
 }
 
 /* --- the text --- */
@@ -383,24 +364,20 @@ static void put_info(FILE *out, const struct rows *rows)
 	}
 }
 
-int metrics_write(const struct page_list *pages, FILE *out)
+void metrics_write(const struct page_list *pages, FILE *out)
 {
+	uint64_t mark = memory_mark();
 	struct rows rows = { 0 };
-	int ret = collect(&rows, pages);
 
-	if (!ret) {
-		put_head(out, "anynet_processes", GAUGE, "Processes with open connections.");
-		fprintf(out, "anynet_processes %zu\n", rows.count[OF_PROCESS]);
-		put_head(
-			out, "anynet_left_out", GAUGE,
-			"Processes, connections and paths that are not exported: too many, or of the same name.");
-		fprintf(out, "anynet_left_out %zu\n", rows.left_out);
-		put_info(out, &rows);
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(metrics) && !ret; i++)
+	collect(&rows, pages);
+	put_head(out, "anynet_processes", GAUGE, "Processes with open connections.");
+	fprintf(out, "anynet_processes %zu\n", rows.count[OF_PROCESS]);
+	put_head(
+		out, "anynet_left_out", GAUGE,
+		"Processes, connections and paths that are not exported: too many, or of the same name.");
+	fprintf(out, "anynet_left_out %zu\n", rows.left_out);
+	put_info(out, &rows);
+	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++)
 		put_metric(out, &metrics[i], &rows);
-	for (int i = 0; i < SUBJECTS; i++)
-		free(rows.row[i]);
-	free(rows.user);
-	return ret;
+	memory_release(mark);
 }

@@ -13,7 +13,7 @@
 #define METRICS_CONNECTIONS_MAX 4096
 #define METRICS_STREAMS_MAX     8192
 
-/* Writes all metrics. No series occurs twice, even if the files are inconsistent. Returns 0, or -ENOMEM. */
-int metrics_write(const struct page_list *pages, FILE *out);
+/* Writes all metrics. No series occurs twice, even if the files are inconsistent. */
+void metrics_write(const struct page_list *pages, FILE *out);
 
 #endif

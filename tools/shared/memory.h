@@ -18,7 +18,7 @@ void *memory_get(size_t bytes); /* zeroed */
 /* As realloc, of what these functions have returned; what is added is not zeroed. */
 void *memory_resize(void *memory, size_t bytes);
 
-/* For tests and fuzzers, which run a command's code many times: frees what has been got since the mark; 0 = all. */
+/* For commands that repeat what they do, and for tests: frees what has been got since the mark; 0 = all. */
 uint64_t memory_mark(void);
 void memory_release(uint64_t mark);
 

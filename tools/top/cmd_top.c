@@ -96,10 +96,7 @@ static int show(const struct options *o, const struct page_list *before,
 	struct view view;
 	int status;
 
-	if (view_make(&view, before, now)) {
-		fprintf(stderr, "anynet top: out of memory\n");
-		exit(TOP_FAILED);
-	}
+	view_make(&view, before, now);
 	if (!o->once && terminal.cursor)
 		printf("\033[H\033[J");
 	if (output_is_json())

@@ -2,8 +2,9 @@
 /* Builds a view: rates, order, and which process waits for which; see view.h. */
 #include "view.h"
 
-#include <errno.h>
 #include <stdlib.h>
+
+#include "tools/shared/memory.h"
 
 #define SILENT_MS (10 * ANYNET_STATS_LOOK_MS)
 
@@ -98,17 +99,15 @@ static void add_rate(double *sum, double rate)
 		*sum = rate + (*sum > 0 ? *sum : 0);
 }
 
-static int look_at_process(struct process *process, const struct page *before,
-			   const struct page *page)
+static void look_at_process(struct process *process, const struct page *before,
+			    const struct page *page)
 {
 	uint64_t silent = page_age(page, page->process.written_ms);
 
 	process->page = page;
 	process->sent = process->received = -1;
 	process->silent_ms = silent > SILENT_MS ? silent : 0;
-	process->connections = calloc(page->count ? page->count : 1, sizeof(struct connection));
-	if (!process->connections)
-		return -ENOMEM;
+	process->connections = memory_get(page->count * sizeof(struct connection));
 	if (process->silent_ms)
 		process->trouble = TROUBLE_SILENT;
 	for (; process->count < page->count; process->count++) {
@@ -125,7 +124,6 @@ static int look_at_process(struct process *process, const struct page *before,
 			process->trouble = connection->trouble;
 	}
 	qsort(process->connections, process->count, sizeof(struct connection), by_trouble);
-	return 0;
 }
 
 static bool same_job(const struct page *a, const struct page *b)
@@ -217,8 +215,7 @@ static void find_waits(struct view *view)
 	for (size_t i = 0; i < view->wait_count; i++)
 		for (size_t k = 0; k < view->wait_count; k++)
 			view->waits[i].peer_waits |= view->waits[i].peer == view->waits[k].process;
-	if (view->wait_count)
-		qsort(view->waits, view->wait_count, sizeof(*view->waits), by_age);
+	qsort(view->waits, view->wait_count, sizeof(*view->waits), by_age);
 }
 
 /* --- all of it --- */
@@ -236,37 +233,25 @@ static void add_up(struct view *view)
 	}
 }
 
-int view_make(struct view *view, const struct page_list *before, const struct page_list *now)
+void view_make(struct view *view, const struct page_list *before, const struct page_list *now)
 {
-	int ret = 0;
-
-	*view = (struct view){ 0 };
-	view->processes = calloc(now->count ? now->count : 1, sizeof(*view->processes));
-	for (size_t i = 0; view->processes && i < now->count && !ret; i++) {
+	*view = (struct view){ .mark = memory_mark() };
+	view->processes = memory_get(now->count * sizeof(*view->processes));
+	for (size_t i = 0; i < now->count; i++) {
 		const struct page *page = &now->pages[i];
 
-		ret = look_at_process(&view->processes[view->count++], find_page(before, page),
-				      page);
+		look_at_process(&view->processes[view->count++], find_page(before, page), page);
 		view->connections += page->count;
 	}
-	view->waits = calloc(view->connections + 1, sizeof(*view->waits));
-	if (ret || !view->processes || !view->waits) {
-		view_free(view);
-		return -ENOMEM;
-	}
+	view->waits = memory_get(view->connections * sizeof(*view->waits));
 	judge_jobs(view);
-	if (view->count)
-		qsort(view->processes, view->count, sizeof(*view->processes), by_job);
+	qsort(view->processes, view->count, sizeof(*view->processes), by_job);
 	find_waits(view);
 	add_up(view);
-	return 0;
 }
 
 void view_free(struct view *view)
 {
-	for (size_t i = 0; view->processes && i < view->count; i++)
-		free(view->processes[i].connections);
-	free(view->processes);
-	free(view->waits);
+	memory_release(view->mark);
 	*view = (struct view){ 0 };
 }

@@ -52,11 +52,12 @@ struct view {
 	size_t wait_count;
 	double sent, received;
 	enum trouble trouble;
+	uint64_t mark; /* its memory (memory.h) is what has been got since */
 };
 
-/* Makes a view of `now`, with rates since `before`, which may be empty. Both must outlive the view.
- * Returns 0 or -ENOMEM. */
-int view_make(struct view *view, const struct page_list *before, const struct page_list *now);
+/* Makes a view of `now`, with rates since `before`, which may be empty. Both must outlive the view. */
+void view_make(struct view *view, const struct page_list *before, const struct page_list *now);
+/* Also releases all other memory of memory.h that has been got since view_make. */
 void view_free(struct view *view);
 
 /* One word for messages: "stalled". */
