@@ -85,8 +85,7 @@ static bool has_several_hosts(const struct layout *layout)
 static int route_to(const struct check *check, const struct sockaddr_storage *addr,
 		    const char **dev)
 {
-	struct sockaddr_storage to = *addr, from = { 0 };
-	socklen_t from_bytes = sizeof(from);
+	struct sockaddr_storage to = *addr, from;
 	int fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), error = 0;
 	const struct netif_addr *own;
 
@@ -94,8 +93,7 @@ static int route_to(const struct check *check, const struct sockaddr_storage *ad
 	if (fd < 0)
 		return errno;
 	address_set_port(&to, 9);
-	if (connect(fd, (struct sockaddr *)&to, address_bytes(&to)) ||
-	    getsockname(fd, (struct sockaddr *)&from, &from_bytes))
+	if (connect(fd, (struct sockaddr *)&to, address_bytes(&to)) || !address_own(fd, &from))
 		error = errno;
 	close(fd);
 	own = error ? NULL : interfaces_own_address(&check->interfaces, &from);

@@ -150,12 +150,6 @@ static void gather(struct check *check)
 	check->firewall = firewall_read();
 }
 
-static void let_go(struct check *check)
-{
-	interfaces_free(&check->interfaces);
-	json_decref(check->firewall);
-}
-
 /* Shows progress, since name resolution or a driver may take seconds. NULL clears the line. */
 static void tell_progress(const char *what)
 {
@@ -204,7 +198,7 @@ int cmd_check(int argc, char **argv)
 	};
 	struct options opt = { .root = "" };
 	const struct passwd *user = getpwuid(getuid());
-	struct check check = { .host = { .home = "" } };
+	static struct check check = { .host = { .home = "" } }; /* nothing of it is freed */
 	struct terminal terminal;
 	int width, status = trust_begin(argv + 1);
 
@@ -230,6 +224,5 @@ int cmd_check(int argc, char **argv)
 	else
 		findings_print_text(&check.report, width < WIDTH_MOST ? width : WIDTH_MOST,
 				    terminal.colour, stdout);
-	let_go(&check);
 	return status ? status : findings_exit_status(&check.report);
 }

@@ -26,12 +26,6 @@ void interfaces_read(struct interfaces *interfaces, const struct anynet_config *
 	netif_prefer_ipoib(&interfaces->table, cfg, interfaces->verdicts);
 }
 
-void interfaces_free(struct interfaces *interfaces)
-{
-	netif_free(&interfaces->table);
-	*interfaces = (struct interfaces){ 0 };
-}
-
 bool interface_works(const struct interfaces *interfaces, size_t i)
 {
 	unsigned flags = interfaces->table.links[i].flags;

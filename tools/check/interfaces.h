@@ -16,7 +16,6 @@ struct interfaces {
 
 /* Reads the interfaces from the kernel, and selects among them as the plugin does. */
 void interfaces_read(struct interfaces *interfaces, const struct anynet_config *cfg);
-void interfaces_free(struct interfaces *interfaces);
 
 /* True if the link is up, with carrier and an address for other hosts, or is lo. */
 bool interface_works(const struct interfaces *interfaces, size_t i);

@@ -190,15 +190,6 @@ static void measure_round(struct run *run, size_t round)
 	measure_pairs(run, pairs, count, text);
 }
 
-static size_t link_index(const struct run *run, const json_t *link)
-{
-	size_t i = 0;
-
-	while (json_array_get(run->links, i) != link)
-		i++;
-	return i;
-}
-
 static struct node *node_of(const struct run *run, const char *name)
 {
 	size_t i = 0;
@@ -229,7 +220,7 @@ static void repeat_unclear(struct run *run, const json_t *doc)
 			break;
 		cell = matrix_at(&m, (size_t)json_integer_value(json_array_get(hosts, 0)),
 				 (size_t)json_integer_value(json_array_get(hosts, 1)));
-		pair.again = json_array_get(run->links, link_index(run, cell->link));
+		pair.again = (json_t *)(uintptr_t)cell->link; /* an element of run->links */
 		pair.client = node_of(run, member_text(cell->link, "a"));
 		pair.server = node_of(run, member_text(cell->link, "b"));
 		snprintf(text, sizeof(text), "repeat %zu of %zu", i + 1, count);

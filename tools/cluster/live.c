@@ -98,7 +98,7 @@ int live_run(struct node *nodes, size_t count, const struct live_options *o)
 	json_t *last = NULL;
 	int status = 2;
 
-	while (live && !ferror(stdout)) {
+	while (!ferror(stdout)) {
 		json_t *hosts = look(nodes, count), *findings = live_judge(live, hosts);
 
 		status = findings_status(findings);
@@ -119,6 +119,5 @@ int live_run(struct node *nodes, size_t count, const struct live_options *o)
 	for (size_t i = 0; i < count; i++)
 		node_end(&nodes[i]);
 	json_decref(last);
-	live_free(live);
 	return status;
 }

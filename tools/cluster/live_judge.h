@@ -8,9 +8,7 @@
 
 struct live;
 
-/* Returns NULL if out of memory. */
 struct live *live_new(void);
-void live_free(struct live *live);
 
 /*
  * Judges one look: `hosts` has an object for each host with "name" and "facts" (null if it does not answer). Returns

@@ -4,12 +4,12 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "live_slow.h"
 #include "tools/shared/doubles.h"
 #include "tools/shared/member.h"
+#include "tools/shared/memory.h"
 
 /*
  * Evidence against a path is a cumulative sum over the looks (CUSUM): a look worse than a threshold adds, a better
@@ -41,12 +41,7 @@
 
 struct live *live_new(void)
 {
-	return calloc(1, sizeof(struct live));
-}
-
-void live_free(struct live *live)
-{
-	free(live);
+	return memory_get(sizeof(struct live));
 }
 
 static void copy(char *to, const char *from)

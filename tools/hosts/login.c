@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "tools/pair/wire.h"
+#include "tools/shared/child.h"
 
-static void run_ssh(const char *host, const struct remote *remote, int io, int errors)
+static void run_ssh(const char *host, const struct remote *remote, int io)
 {
 	char *text = strdup(remote->ssh), *next = text;
 	char **words = calloc(strlen(remote->ssh) / 2 + 4, sizeof(*words)); /* NULL-terminated */
@@ -21,7 +21,6 @@ static void run_ssh(const char *host, const struct remote *remote, int io, int e
 
 	dup2(io, STDIN_FILENO);
 	dup2(io, STDOUT_FILENO);
-	dup2(errors, STDERR_FILENO);
 	signal(SIGPIPE, SIG_DFL);
 	if (!text || !words) {
 		fprintf(stderr, "%s\n", strerror(ENOMEM));
@@ -42,29 +41,19 @@ static void run_ssh(const char *host, const struct remote *remote, int io, int e
 
 static void login(struct node *node, const struct remote *remote)
 {
-	int io[2], errors[2];
+	int fd, errors;
+	pid_t pid = child_start(&fd, &errors);
 
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, io)) {
-		node_fail(node, "%s", strerror(errno));
-		return;
-	}
-	if (pipe2(errors, O_CLOEXEC)) {
-		node_fail(node, "%s", strerror(errno));
-		close(io[0]);
-		close(io[1]);
-		return;
-	}
-	fflush(NULL);
-	node->pid = fork();
-	if (!node->pid)
-		run_ssh(node->name, remote, io[1], errors[1]);
-	close(io[1]);
-	close(errors[1]);
-	fcntl(errors[0], F_SETFL, O_NONBLOCK);
-	node->fd = io[0];
-	node->errors = errors[0];
-	if (node->pid < 0)
+	if (!pid)
+		run_ssh(node->name, remote, fd);
+	if (pid < 0) {
 		node_fail(node, "cannot start a process for ssh: %s", strerror(errno));
+		return;
+	}
+	fcntl(errors, F_SETFL, O_NONBLOCK);
+	node->pid = pid;
+	node->fd = fd;
+	node->errors = errors;
 }
 
 static void welcome(struct node *node, int ms)

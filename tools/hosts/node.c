@@ -13,16 +13,11 @@
 #include <unistd.h>
 
 #include "tools/pair/wire.h"
+#include "tools/shared/clean.h"
 
 #define END_MS   2000
 #define SEND_MS  5000
 #define SAID_MAX 4096
-
-static void keep_printable(char *text)
-{
-	for (; *text; text++)
-		*text = (char)(isascii(*text) && isprint(*text) ? *text : '.');
-}
 
 /* Stores the last non-empty line of stderr, which contains ssh's error message. */
 static void last_stderr_line(int fd, char *line, size_t room)
@@ -63,7 +58,7 @@ void node_fail(struct node *node, const char *fmt, ...)
 	last_stderr_line(node->errors, last, sizeof(last));
 	snprintf(node->error, sizeof(node->error), "%s%s%s%s", reason, *last ? ": '" : "", last,
 		 *last ? "'" : "");
-	keep_printable(node->error);
+	clean_ascii(node->error, node->error, strlen(node->error));
 	node_end(node);
 }
 

@@ -145,8 +145,7 @@ static void accept_pending(struct joining *p, int listener)
 static void join(struct joining *p, struct pending *d, const json_t *message)
 {
 	struct node *node = &p->nodes[p->joined];
-	struct sockaddr_storage peer = { 0 };
-	socklen_t len = sizeof(peer);
+	struct sockaddr_storage peer;
 	char name[HOST_NAME], address[ADDRESS_TEXT];
 
 	if (p->joined == p->count || join_parse(message, name, &node->port)) {
@@ -154,7 +153,7 @@ static void join(struct joining *p, struct pending *d, const json_t *message)
 		return;
 	}
 	snprintf(node->name, sizeof(node->name), "%s", name);
-	getpeername(d->fd, (struct sockaddr *)&peer, &len);
+	address_peer(d->fd, &peer);
 	if (peer.ss_family == AF_INET || peer.ss_family == AF_INET6)
 		snprintf(node->address, sizeof(node->address), "%s", address_print(&peer, address));
 	set_low_water(d->fd, 1);
@@ -231,22 +230,18 @@ static void poll_pending(struct joining *p, int listener, uint64_t end)
 /* Starts the worker of this host as a child process. Its connection has no deadline. */
 static pid_t start_own_worker(struct joining *p, int listener, const struct worker_options *own)
 {
-	int ends[2];
-	pid_t parent = getpid(), pid;
+	int fd;
+	pid_t parent = getpid(), pid = child_start(&fd, NULL);
 
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
-		return -1;
-	fflush(NULL);
-	pid = fork();
 	if (!pid) {
 		child_ends_with(parent);
 		close(listener);
-		close(ends[0]);
-		_exit(worker_run(ends[1], own));
+		_exit(worker_run(fd, own));
 	}
-	close(ends[1]);
-	set_low_water(ends[0], PAIR_GREETING);
-	p->pending[0] = (struct pending){ .fd = ends[0], .end = UINT64_MAX };
+	if (pid < 0)
+		return -1;
+	set_low_water(fd, PAIR_GREETING);
+	p->pending[0] = (struct pending){ .fd = fd, .end = UINT64_MAX };
 	return pid;
 }
 

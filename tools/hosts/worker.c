@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -96,40 +95,35 @@ static int pump(int from, int to)
 /* Frames need a socket, but standard input and output may be pipes: a child runs the worker, this process copies. */
 int worker_run_stdio(const struct worker_options *options)
 {
-	int ends[2], status = 1;
+	int fd, status = 1;
 	pid_t parent = getpid(), pid;
 
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
-		return 1;
 	signal(SIGPIPE, SIG_IGN);
-	pid = fork();
+	pid = child_start(&fd, NULL);
+	if (pid < 0)
+		return 1;
 	if (!pid) {
 		child_ends_with(parent);
-		close(ends[0]);
 		close(STDIN_FILENO);
 		open("/dev/null", O_RDONLY);
-		_exit(worker_run(ends[1], options));
+		_exit(worker_run(fd, options));
 	}
-	close(ends[1]);
-	for (bool open = pid > 0; open;) {
+	for (bool open = true; open;) {
 		struct pollfd pfds[] = { { .fd = STDIN_FILENO, .events = POLLIN },
-					 { .fd = ends[0], .events = POLLIN } };
+					 { .fd = fd, .events = POLLIN } };
 
 		if (poll(pfds, 2, -1) < 0 && errno != EINTR)
 			break;
 		if (pfds[1].revents)
-			open = !pump(ends[0], STDOUT_FILENO);
+			open = !pump(fd, STDOUT_FILENO);
 		else if (pfds[0].revents)
-			open = !pump(STDIN_FILENO, ends[0]);
+			open = !pump(STDIN_FILENO, fd);
 	}
-	if (pid > 0) {
-		close(ends[0]);
-		close(STDOUT_FILENO);
-		if (waitpid(pid, &status, WNOHANG) != pid) {
-			kill(pid, SIGKILL);
-			waitpid(pid, &status, 0);
-		}
-		status = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+	close(fd);
+	close(STDOUT_FILENO);
+	if (waitpid(pid, &status, WNOHANG) != pid) {
+		kill(pid, SIGKILL);
+		waitpid(pid, &status, 0);
 	}
-	return status;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }

@@ -29,17 +29,9 @@ struct route {
 
 static json_t *dial_from_here(const struct client *c, const struct request *parsed)
 {
-	struct dial d = parsed->dial;
-	socklen_t len = sizeof(d.to);
+	struct dial d;
 
-	if (!d.to.ss_family) {
-		getpeername(c->fd, (struct sockaddr *)&d.to, &len);
-		len = sizeof(d.from);
-		getsockname(c->fd, (struct sockaddr *)&d.from, &len);
-		address_set_port(&d.from, 0);
-		address_set_port(&d.to, parsed->dial_port);
-	}
-	if (!ports_may_dial(c->fd, json_object_get(c->result, "remote"), &d.to))
+	if (!ports_find(c->fd, json_object_get(c->result, "remote"), parsed, &d))
 		return json_pack("{s:s, s:s}", "state", "failed", "error",
 				 "the address does not belong to one of that host's devices");
 	return dial_run(&d);

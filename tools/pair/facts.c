@@ -71,13 +71,12 @@ json_t *facts_gather(const struct anynet_config *cfg, const struct anynet_probe 
 
 json_t *facts_way(int fd)
 {
-	struct sockaddr_storage local = { 0 }, peer = { 0 };
-	socklen_t len = sizeof(local), peer_len = sizeof(peer);
+	struct sockaddr_storage local, peer;
 	char local_text[ADDRESS_TEXT], peer_text[ADDRESS_TEXT], name[IFNAMSIZ];
 	int mtu;
 
-	getsockname(fd, (struct sockaddr *)&local, &len);
-	getpeername(fd, (struct sockaddr *)&peer, &peer_len);
+	address_own(fd, &local);
+	address_peer(fd, &peer);
 	mtu = address_interface(&local, name);
 	return json_pack("{s:s, s:i, s:s, s:i, s:s, s:i, s:b}", "local",
 			 address_print(&local, local_text), "local_port", address_port(&local),

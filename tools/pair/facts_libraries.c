@@ -5,18 +5,16 @@
 
 #include <dlfcn.h>
 #include <link.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 
 #include <nccl_net/util.h>
 
 #include "task.h"
 #include "tools/shared/member.h"
 #include "tools/shared/nvml.h"
+#include "tools/shared/text.h"
 
-#define ASK_MS     5000 /* timeout for loading and asking a library */
-#define GPUS_BYTES 2048
+#define ASK_MS 5000 /* timeout for loading and asking a library */
 
 static json_t *ask_nccl(void *arg)
 {
@@ -43,27 +41,15 @@ static json_t *ask_nccl(void *arg)
 static json_t *ask_nvml(void *arg)
 {
 	static struct nvml nvml;
-	char gpus[GPUS_BYTES] = "";
-	size_t at = 0;
+	struct text_list names = { 0 };
 
 	(void)arg;
 	nvml_read(&nvml);
 	if (nvml.state != NVML_WORKS)
 		return NULL;
-	for (int i = 0; i < nvml.count; i++) {
-		int alike = 0, before = 0;
-
-		for (int k = 0; k < nvml.count; k++) {
-			bool same = !strcmp(nvml.gpus[k].name, nvml.gpus[i].name);
-
-			alike += same;
-			before += same && k < i;
-		}
-		if (!before && at < sizeof(gpus) - sizeof(nvml.gpus[i].name) - 16)
-			at += (size_t)snprintf(gpus + at, sizeof(gpus) - at, "%s%d x %s",
-					       at ? ", " : "", alike, nvml.gpus[i].name);
-	}
-	return json_pack("{s:s, s:s}", "gpus", gpus, "driver", nvml.driver);
+	for (int i = 0; i < nvml.count; i++)
+		text_list_add(&names, nvml.gpus[i].name);
+	return json_pack("{s:s, s:s}", "gpus", text_list_tally(&names), "driver", nvml.driver);
 }
 
 void facts_ask_libraries(json_t *facts)

@@ -75,13 +75,12 @@ struct responder *ports_open(int fd, const struct anynet_config *cfg,
 			     const struct anynet_probe *probe, json_t **list)
 {
 	struct responder *r = responder_new();
-	struct sockaddr_storage control = { 0 };
-	socklen_t len = sizeof(control);
+	struct sockaddr_storage control;
 	json_t *ports = json_array();
 	char token[HEX_TEXT(DIAL_TOKEN_BYTES)];
 
 	*list = NULL;
-	if (!r || getsockname(fd, (struct sockaddr *)&control, &len)) {
+	if (!r || !address_own(fd, &control)) {
 		json_decref(ports);
 		responder_stop(r);
 		return NULL;
@@ -101,13 +100,12 @@ struct responder *ports_open(int fd, const struct anynet_config *cfg,
 
 bool ports_may_dial(int fd, const json_t *facts, const struct sockaddr_storage *to)
 {
-	struct sockaddr_storage peer = { 0 }, plain = *to;
+	struct sockaddr_storage peer, plain = *to;
 	char wanted[ADDRESS_TEXT], its[ADDRESS_TEXT];
-	socklen_t len = sizeof(peer);
 	const json_t *device;
 	size_t i;
 
-	if (getpeername(fd, (struct sockaddr *)&peer, &len))
+	if (!address_peer(fd, &peer))
 		return false;
 	address_plain(&plain);
 	address_plain(&peer);
@@ -121,4 +119,18 @@ bool ports_may_dial(int fd, const json_t *facts, const struct sockaddr_storage *
 			return true;
 	}
 	return false;
+}
+
+bool ports_find(int fd, const json_t *facts, const struct request *request, struct dial *dial)
+{
+	*dial = request->dial;
+	if (!dial->to.ss_family) {
+		if (!address_peer(fd, &dial->to) || !address_own(fd, &dial->from))
+			return false;
+		address_plain(&dial->to);
+		address_plain(&dial->from);
+		address_set_port(&dial->from, 0);
+		address_set_port(&dial->to, request->dial_port);
+	}
+	return ports_may_dial(fd, facts, &dial->to);
 }

@@ -10,6 +10,7 @@
 #include <nccl_net/config.h>
 #include <nccl_net/device.h>
 
+#include "request.h"
 #include "responder.h"
 
 /*
@@ -28,5 +29,8 @@ struct responder *ports_open(int fd, const struct anynet_config *cfg,
  * connection uses loopback.
  */
 bool ports_may_dial(int fd, const json_t *facts, const struct sockaddr_storage *to);
+
+/* Sets what is to be dialled for a request of REQUEST_DIAL. Returns false if that may not be dialled. */
+bool ports_find(int fd, const json_t *facts, const struct request *request, struct dial *dial);
 
 #endif

@@ -82,27 +82,15 @@ static json_t *do_listen(struct session *s)
 	return list ? list : json_pack("{s:s, s:[]}", "token", "", "ports");
 }
 
-static json_t *do_dial(struct session *s, struct request *request)
+static json_t *do_dial(struct session *s, const struct request *request)
 {
-	struct dial *d = &request->dial;
-	socklen_t len = sizeof(d->to);
+	struct dial d;
 
-	if (++s->dials > DIALS_MAX ||
-	    (d->to.ss_family && !ports_may_dial(s->fd, s->theirs, &d->to)))
+	if (++s->dials > DIALS_MAX || !ports_find(s->fd, s->theirs, request, &d))
 		return json_pack("{s:s, s:s}", "state", "failed", "error",
 				 "the address does not belong to one of that host's devices, or "
 				 "there were too many");
-	if (d->to.ss_family)
-		return dial_run(d);
-	if (getpeername(s->fd, (struct sockaddr *)&d->to, &len))
-		return NULL;
-	len = sizeof(d->from);
-	getsockname(s->fd, (struct sockaddr *)&d->from, &len);
-	address_plain(&d->to);
-	address_plain(&d->from);
-	address_set_port(&d->from, 0);
-	address_set_port(&d->to, request->dial_port);
-	return dial_run(d);
+	return dial_run(&d);
 }
 
 /* Stops the responder first: its thread must end before a process is forked. */

@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,45 +18,27 @@
 
 static void child(int out, pid_t parent, json_t *(*run)(void *arg), void *arg)
 {
-	json_t *result;
-	char *text;
+	FILE *file = fdopen(out, "w");
 
 	child_ends_with(parent);
 	signal(SIGINT, SIG_DFL);
-	result = run(arg);
-	text = json_dumps(result, JSON_COMPACT);
-	for (size_t at = 0, bytes = text ? strlen(text) : 0; at < bytes;) {
-		ssize_t n = write(out, text + at, bytes - at);
-
-		if (n <= 0)
-			break;
-		at += (size_t)n;
-	}
+	json_dumpf(run(arg), file, JSON_COMPACT);
+	fflush(file);
 	_exit(0);
 }
 
 int task_start(struct task *task, json_t *(*run)(void *arg), void *arg)
 {
 	pid_t parent = getpid();
-	int fds[2], error;
 
 	*task = (struct task){ .out = -1 };
-	if (pipe(fds))
-		return -errno;
-	fflush(NULL);
-	task->pid = fork();
-	if (!task->pid) {
-		close(fds[0]);
-		child(fds[1], parent, run, arg);
-	}
-	error = errno;
-	close(fds[1]);
-	task->out = fds[0];
+	task->pid = child_start(&task->out, NULL);
+	if (!task->pid)
+		child(task->out, parent, run, arg);
 	if (task->pid > 0)
 		return 0;
-	close(fds[0]);
 	*task = (struct task){ .out = -1 };
-	return -error;
+	return -errno;
 }
 
 int task_read(struct task *task)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A measurement in a child process: it cannot change the state of the parent, and can be killed at
- * any time. It returns one JSON object through a pipe. The child dies with its parent.
+ * any time. It returns one JSON object through a socket. The child dies with its parent.
  */
 #ifndef PAIR_TASK_H
 #define PAIR_TASK_H
@@ -12,7 +12,7 @@
 
 struct task {
 	pid_t pid; /* 0 = none */
-	int out;   /* pipe to poll; task_read reads it */
+	int out;   /* socket to poll; task_read reads it */
 	char *text;
 	size_t bytes, room;
 };

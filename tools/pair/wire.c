@@ -3,13 +3,14 @@
 #include "wire.h"
 
 #include <arpa/inet.h>
-#include <ctype.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "tools/shared/clean.h"
 
 static const char magic[8] = { 'a', 'n', 'y', 'n', 'e', 't', 'P', 'R' };
 
@@ -97,14 +98,7 @@ int pair_read(int fd, void *data, size_t bytes, int ms)
 	return 0;
 }
 
-static void keep_printable(char *out, const char *bytes, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		*out++ = (char)(isascii(bytes[i]) && isprint(bytes[i]) ? bytes[i] : '.');
-	*out = '\0';
-}
-
-static int say_magic(int fd, int ms)
+int pair_speak(int fd, int ms)
 {
 	char mine[PAIR_GREETING];
 	uint32_t number = htonl(PAIR_VERSION);
@@ -112,11 +106,6 @@ static int say_magic(int fd, int ms)
 	memcpy(mine, magic, sizeof(magic));
 	memcpy(mine + sizeof(magic), &number, sizeof(number));
 	return pair_write(fd, mine, sizeof(mine), ms);
-}
-
-int pair_speak(int fd, int ms)
-{
-	return say_magic(fd, ms);
 }
 
 int pair_hear(int fd, uint32_t *version, char *opening, int ms)
@@ -141,7 +130,7 @@ int pair_hear(int fd, uint32_t *version, char *opening, int ms)
 		if (n > 0)
 			got += (size_t)n;
 		if (opening)
-			keep_printable(opening, theirs, got);
+			clean_ascii(opening, theirs, got);
 		return -EPROTO;
 	}
 	memcpy(&number, theirs + sizeof(magic), sizeof(number));
@@ -185,33 +174,27 @@ int pair_greet_after_noise(int fd, uint32_t *version, int ms)
 	if (pair_read(fd, &number, sizeof(number), ms_until(end)))
 		return -EPROTO;
 	*version = ntohl(number);
-	if (say_magic(fd, ms))
+	if (pair_speak(fd, ms))
 		return -ECONNRESET;
 	return *version == PAIR_VERSION ? 0 : -EPROTONOSUPPORT;
 }
 
 int pair_send(int fd, const json_t *message, int ms)
 {
-	char *text = json_dumps(message, JSON_COMPACT);
-	size_t bytes = text ? strlen(text) : 0;
+	size_t bytes = json_dumpb(message, NULL, 0, JSON_COMPACT);
 	uint32_t length = htonl((uint32_t)bytes);
 	char *frame;
 	int ret;
 
-	if (!text || bytes > PAIR_FRAME_MAX) {
-		free(text);
+	if (!bytes || bytes > PAIR_FRAME_MAX)
 		return -EMSGSIZE;
-	}
 	frame = malloc(sizeof(length) + bytes);
-	if (!frame) {
-		free(text);
+	if (!frame)
 		return -ENOMEM;
-	}
 	memcpy(frame, &length, sizeof(length));
-	memcpy(frame + sizeof(length), text, bytes);
+	json_dumpb(message, frame + sizeof(length), bytes, JSON_COMPACT);
 	ret = pair_write(fd, frame, sizeof(length) + bytes, ms);
 	free(frame);
-	free(text);
 	return ret;
 }
 

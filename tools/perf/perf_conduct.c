@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "perf_args.h"
@@ -15,6 +14,7 @@
 #include "tools/shared/clean.h"
 #include "tools/shared/judge/compare.h"
 #include "tools/shared/member.h"
+#include "tools/shared/memory.h"
 
 #define FRAME_MS 10000 /* for the rest of a message that has begun to arrive */
 #define DRAIN_MS 3000  /* after a failure, time for the other hosts to report theirs */
@@ -290,11 +290,8 @@ static int end(struct run *run)
 
 int perf_conduct(struct node *nodes, size_t count, const struct perf_options *o)
 {
-	struct run *run = calloc(1, sizeof(*run));
-	int result;
+	struct run *run = memory_get(sizeof(*run));
 
-	if (!run)
-		return GROUP_ERROR;
 	*run = (struct run){ .o = o, .count = count, .bytes = o->min_bytes };
 	for (size_t i = 0; i < count; i++) {
 		struct host *h = &run->hosts[i];
@@ -311,7 +308,5 @@ int perf_conduct(struct node *nodes, size_t count, const struct perf_options *o)
 		do_step(run);
 	if (run->end_ms)
 		gather(run);
-	result = end(run);
-	free(run);
-	return result;
+	return end(run);
 }

@@ -3,13 +3,11 @@
 #include "perf_worker.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,32 +29,15 @@ struct ranks { /* the ranks of this host, in a process of their own */
 
 static int ranks_start(struct ranks *r, const struct perf_options *o, int first, int control)
 {
-	int meets[2], errors[2];
 	pid_t parent = getpid();
 
 	*r = (struct ranks){ .meets = -1, .errors = -1 };
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, meets))
-		return -errno;
-	if (pipe2(errors, O_CLOEXEC)) {
-		int error = errno;
-
-		close(meets[0]);
-		close(meets[1]);
-		return -error;
-	}
-	r->pid = fork();
+	r->pid = child_start(&r->meets, &r->errors);
 	if (!r->pid) {
 		child_ends_with(parent);
 		close(control);
-		close(meets[0]);
-		close(errors[0]);
-		dup2(errors[1], STDERR_FILENO);
-		_exit(perf_run(o, first, meets[1]));
+		_exit(perf_run(o, first, r->meets));
 	}
-	close(meets[1]);
-	close(errors[1]);
-	r->meets = meets[0];
-	r->errors = errors[0];
 	return r->pid < 0 ? -errno : 0;
 }
 
@@ -65,10 +46,10 @@ static int ranks_end(struct ranks *r, bool kill_them)
 {
 	int status = 0;
 
-	close(r->meets);
-	close(r->errors);
 	if (r->pid <= 0)
 		return GROUP_ERROR;
+	close(r->meets);
+	close(r->errors);
 	if (kill_them)
 		kill(r->pid, SIGKILL);
 	waitpid(r->pid, &status, 0);

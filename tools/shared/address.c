@@ -80,6 +80,22 @@ void address_set_port(struct sockaddr_storage *addr, int port)
 		((struct sockaddr_in *)addr)->sin_port = htons((uint16_t)port);
 }
 
+bool address_own(int fd, struct sockaddr_storage *addr)
+{
+	socklen_t bytes = sizeof(*addr);
+
+	*addr = (struct sockaddr_storage){ 0 };
+	return !getsockname(fd, (struct sockaddr *)addr, &bytes);
+}
+
+bool address_peer(int fd, struct sockaddr_storage *addr)
+{
+	socklen_t bytes = sizeof(*addr);
+
+	*addr = (struct sockaddr_storage){ 0 };
+	return !getpeername(fd, (struct sockaddr *)addr, &bytes);
+}
+
 bool address_is_loopback(const struct sockaddr_storage *addr)
 {
 	struct sockaddr_storage plain = *addr;
@@ -111,7 +127,6 @@ int address_listen(struct sockaddr_storage *addr, int queue)
 {
 	int fd = socket(addr->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	int error = 0, on = 1, off = 0;
-	socklen_t bytes = sizeof(*addr);
 
 	if (fd < 0)
 		return -errno;
@@ -119,7 +134,7 @@ int address_listen(struct sockaddr_storage *addr, int queue)
 	if (addr->ss_family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
 	if (bind(fd, (const struct sockaddr *)addr, address_bytes(addr)) || listen(fd, queue) ||
-	    getsockname(fd, (struct sockaddr *)addr, &bytes))
+	    !address_own(fd, addr))
 		error = errno;
 	if (!error)
 		return fd;

@@ -26,6 +26,10 @@ bool address_is_same(const struct sockaddr_storage *a, const struct sockaddr_sto
 int address_port(const struct sockaddr_storage *addr);
 void address_set_port(struct sockaddr_storage *addr, int port);
 
+/* The addresses of the two ends of a connection, family 0 if they have none. Return whether they have. */
+bool address_own(int fd, struct sockaddr_storage *addr);
+bool address_peer(int fd, struct sockaddr_storage *addr);
+
 /* Converts an IPv4-mapped IPv6 address to IPv4. */
 void address_plain(struct sockaddr_storage *addr);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Child processes that end with their parent. */
+/* Child processes, which end with their parent. */
 #ifndef TOOLS_CHILD_H
 #define TOOLS_CHILD_H
 
@@ -14,5 +14,11 @@ static inline void child_ends_with(pid_t parent)
 	if (getppid() != parent) /* it ended before the call above */
 		_exit(1);
 }
+
+/*
+ * Forks a process that is connected with this one by a socket: *fd is each one's end. If `errors` is not NULL, the parent
+ * reads there what the child writes to its standard error. Returns as fork; -1: nothing is open.
+ */
+pid_t child_start(int *fd, int *errors);
 
 #endif

@@ -117,3 +117,10 @@ size_t clean_escapes(char *text, size_t bytes)
 	}
 	return (size_t)(out - text);
 }
+
+void clean_ascii(char *out, const char *in, size_t in_bytes)
+{
+	for (size_t i = 0; i < in_bytes; i++)
+		*out++ = (char)(in[i] >= ' ' && in[i] <= '~' ? in[i] : '.');
+	*out = '\0';
+}

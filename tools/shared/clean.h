@@ -21,4 +21,7 @@ size_t clean_character(const char *text, size_t bytes);
  */
 size_t clean_escapes(char *text, size_t bytes);
 
+/* Copies `in`, with '.' for all but printable ASCII, and ends it with a zero byte. `out` may be `in`. */
+void clean_ascii(char *out, const char *in, size_t in_bytes);
+
 #endif

@@ -115,3 +115,22 @@ char *text_list_join(const struct text_list *list, size_t most)
 		text = text_format("%s%s%s", text, i ? ", " : "", list->items[i]);
 	return list->count > most ? text_format("%s and %zu more", text, list->count - most) : text;
 }
+
+char *text_list_tally(const struct text_list *list)
+{
+	struct text_list told = { 0 };
+
+	for (size_t i = 0; i < list->count; i++) {
+		size_t alike = 0, before = 0;
+
+		for (size_t k = 0; k < list->count; k++) {
+			bool same = !strcmp(list->items[k], list->items[i]);
+
+			alike += same;
+			before += same && k < i;
+		}
+		if (!before)
+			text_list_add(&told, text_format("%zu x %s", alike, list->items[i]));
+	}
+	return text_list_join(&told, told.count);
+}

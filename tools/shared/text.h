@@ -36,4 +36,7 @@ void text_list_sort(struct text_list *list);
 /* "a, b, c and 4 more", with at most `most` items listed. */
 char *text_list_join(const struct text_list *list, size_t most);
 
+/* "2 x a, 1 x b": how often each item occurs, in the order of the list. */
+char *text_list_tally(const struct text_list *list);
+
 #endif

@@ -186,7 +186,6 @@ static void test_each_fault_has_one_finding(void **state)
 		assert_string_equal(judged(live, &cases[i].plan, 10), cases[i].said);
 		/* The finding ends with the fault. */
 		assert_string_equal(judged(live, &(struct plan){ 0 }, 10), "");
-		live_free(live);
 	}
 }
 
@@ -209,7 +208,6 @@ static void test_short_faults_are_ignored(void **state)
 		assert_string_equal(judged(live, &(struct plan){ .brief = { 2, 3 } }, 3), "");
 		assert_string_equal(judged(live, &(struct plan){ 0 }, 3), "");
 	}
-	live_free(live);
 }
 
 /* The plugin moves data away from a bad path at once: little evidence is enough, and it is kept while there is no new
@@ -228,7 +226,6 @@ static void test_an_abandoned_path_is_reported(void **state)
 	assert_string_equal(judged(live, &(struct plan){ .broke = { 2, 3 }, .unused = { 2, 3 } },
 				   LOOKS_OF_BREAKS),
 			    "path-down:h2,h3");
-	live_free(live);
 }
 
 /* If the plugin leaves the path within one look, that is the second sign, unless the whole job pauses. */
@@ -252,7 +249,6 @@ static void test_a_path_abandoned_at_once_is_reported(void **state)
 	/* The plugin abandons its connections within one look. */
 	assert_string_equal(judged(live, &fails, 1), "");
 	assert_string_equal(judged(live, &unused, 2), "path-down:h1,h2");
-	live_free(live);
 }
 
 /* Input from another host may be anything. */
@@ -274,7 +270,6 @@ static void test_invalid_facts(void **state)
 		json_decref(live_judge(live, hosts));
 		json_decref(hosts);
 	}
-	live_free(live);
 }
 
 int main(void)

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include <nccl_net/util.h>
+
 #include "tools/shared/member.h"
 #include "tools/shared/text.h"
 
@@ -102,16 +104,12 @@ void texts_repeat(const struct texts *t, const char *what, const struct advice *
 
 struct texts texts_made(const json_t *hosts, const char *(*make)(const json_t *facts))
 {
-	struct texts t = { .hosts = hosts };
-	const json_t *host;
-	size_t i;
+	struct texts t = { .hosts = hosts,
+			   .count = anynet_min(json_array_size(hosts), (size_t)HOSTS_MAX) };
 
-	json_array_foreach (hosts, i, host) {
-		const json_t *facts = json_object_get(host, "facts");
+	for (size_t i = 0; i < t.count; i++) {
+		const json_t *facts = json_object_get(json_array_get(hosts, i), "facts");
 
-		if (i == HOSTS_MAX)
-			break;
-		t.count = i + 1;
 		if (json_is_object(facts))
 			t.of[i] = make(facts);
 	}
@@ -120,20 +118,17 @@ struct texts texts_made(const json_t *hosts, const char *(*make)(const json_t *f
 
 struct texts texts_of(const json_t *hosts, const char *part, const char *key, const char *missing)
 {
-	struct texts t = { .hosts = hosts };
-	const json_t *host;
-	size_t i;
+	struct texts t = { .hosts = hosts,
+			   .count = anynet_min(json_array_size(hosts), (size_t)HOSTS_MAX) };
 
-	json_array_foreach (hosts, i, host) {
-		const json_t *facts = json_object_get(host, "facts");
+	for (size_t i = 0; i < t.count; i++) {
+		const json_t *host = json_array_get(hosts, i),
+			     *facts = json_object_get(host, "facts");
 		const json_t *from = !strcmp(part, "facts") ? facts
 				     : !strcmp(part, "env") ? json_object_get(facts, "env")
 							    : json_object_get(host, part);
 		const json_t *value = json_object_get(from, key);
 
-		if (i == HOSTS_MAX)
-			break;
-		t.count = i + 1;
 		if (json_is_object(facts))
 			t.of[i] = json_is_string(value) ? json_string_value(value) : missing;
 	}

@@ -135,22 +135,13 @@ bool host_is_cut_off(const json_t *facts, const json_t *way)
 static const char *describe_devices(const json_t *facts)
 {
 	const json_t *devices = json_object_get(facts, "devices"), *dev;
-	struct text_list all = { 0 }, kinds = { 0 }, told = { 0 };
+	struct text_list all = { 0 };
 	size_t i;
 
 	json_array_foreach (devices, i, dev)
 		text_list_add(&all, text_format("%.8s %lld Mb/s", member_text(dev, "transport"),
 						member_int(dev, "speed_mbps", 0, INT32_MAX, 0)));
-	for (i = 0; i < all.count; i++)
-		text_list_add_new(&kinds, all.items[i]);
-	for (i = 0; i < kinds.count; i++) {
-		size_t alike = 0;
-
-		for (size_t k = 0; k < all.count; k++)
-			alike += !strcmp(all.items[k], kinds.items[i]);
-		text_list_add(&told, text_format("%zu x %s", alike, kinds.items[i]));
-	}
-	return text_list_join(&told, told.count);
+	return text_list_tally(&all);
 }
 
 static void compare_devices(json_t *findings, const json_t *hosts)
