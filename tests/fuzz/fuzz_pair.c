@@ -48,8 +48,7 @@ static void check_request(const json_t *message)
 	if (request_parse(message, &r))
 		return;
 	if (r.op == REQUEST_DIAL)
-		must(r.dial_port >= 1024 && r.dial_port <= 65535 && r.dial.streams >= 1 &&
-		     r.dial.streams <= DIAL_STREAMS_MAX && r.dial.bytes >= 1 &&
+		must(r.dial_port >= 1024 && r.dial_port <= 65535 && r.dial.bytes >= 1 &&
 		     r.dial.bytes <= DIAL_BYTES_MAX && r.dial.ms >= 1 && r.dial.ms <= DIAL_MS_MAX);
 	if (r.op == REQUEST_PLUGIN)
 		must(r.traffic.transport && r.traffic.channels >= 1 &&

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* anynet pair: tests the data ports of both ends, and plain TCP bandwidth through them. */
 #include <string.h>
-#include <sys/socket.h>
 
 #include <nccl_net/util.h>
 
@@ -9,7 +8,6 @@
 #include "dial.h"
 #include "ports.h"
 #include "request.h"
-#include "tools/shared/address.h"
 #include "tools/shared/judge/rates.h"
 #include "tools/shared/judge/verdict.h"
 #include "tools/shared/member.h"
@@ -17,8 +15,7 @@
 #define PORTS_MAX 16 /* maximum tested of the other end's offer */
 #define HEADERS_4 40 /* IPv4 and TCP headers without options */
 #define HEADERS_6 60
-#define DIAL_REPLY_MS \
-	(5 * DIAL_WAIT_MS + DIAL_MS_MAX + 2000) /* longer than dial_run with one stream */
+#define DIAL_REPLY_MS (5 * DIAL_WAIT_MS + DIAL_MS_MAX + 2000) /* longer than dial_run */
 
 /* How to reach a data port: from this host, or from the server. */
 struct route {

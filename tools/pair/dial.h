@@ -12,7 +12,6 @@
 #include <sys/socket.h>
 
 #define DIAL_TOKEN_BYTES 16
-#define DIAL_STREAMS_MAX 16
 #define DIAL_BYTES_MAX   ((long long)64 << 30)
 #define DIAL_MS_MAX      10000
 #define DIAL_PROBE_BYTES 65536
@@ -21,8 +20,7 @@
 struct dial {
 	struct sockaddr_storage to, from; /* from: family 0 = chosen by the kernel */
 	unsigned char token[DIAL_TOKEN_BYTES];
-	int streams;
-	long long bytes; /* sum over all streams */
+	long long bytes;
 	int ms;          /* time limit for sending */
 	int mss;         /* maximum segment size; 0 = chosen by the kernel */
 };
@@ -33,7 +31,7 @@ struct dial {
  * socket, …), and a text in "error". If connected, also "connect_us", "bytes" (counted by the other
  * end), "us", and the statistics of account.h: "mss", "pmtu", "rtt_us", "window_bytes", "segments",
  * "retransmits", "busy_us", "rwnd_limited_us", "sndbuf_limited_us". Connecting takes at most 4 ×
- * DIAL_WAIT_MS per stream, the transfer at most ms + DIAL_WAIT_MS. Another program at that port
+ * DIAL_WAIT_MS, the transfer at most ms + DIAL_WAIT_MS. Another program at that port
  * receives PROOF_NONCE random bytes only. The caller releases the object.
  */
 json_t *dial_run(const struct dial *dial);

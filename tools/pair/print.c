@@ -154,14 +154,10 @@ static void print_streams(FILE *out, const struct terminal *t, const json_t *res
 	const json_t *s;
 	size_t i;
 
-	json_array_foreach (json_object_get(result, "tcp"), i, s) {
-		long long streams = member_int(s, "streams", 1, 64, 1);
-
+	json_array_foreach (json_object_get(result, "tcp"), i, s)
 		if (!strcmp(member_text(s, "state"), "ok"))
-			print_row(out, t, INDENT, "tcp    %s  %2lld stream%s  %7.3f GB/s%s",
-				  arrow(s), streams, streams == 1 ? " " : "s", rate(s),
-				  account(s, text, sizeof(text)));
-	}
+			print_row(out, t, INDENT, "tcp    %s   1 stream   %7.3f GB/s%s", arrow(s),
+				  rate(s), account(s, text, sizeof(text)));
 }
 
 static void print_plugin(FILE *out, const struct terminal *t, const json_t *p)

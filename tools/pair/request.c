@@ -25,12 +25,11 @@ static int parse_dial(const json_t *message, struct request *out)
 	struct dial *d = &out->dial;
 
 	out->dial_port = (int)member_int(message, "port", PORT_MIN, 65535, -1);
-	d->streams = (int)member_int(message, "streams", 1, DIAL_STREAMS_MAX, -1);
 	d->bytes = member_int(message, "bytes", 1, DIAL_BYTES_MAX, -1);
 	d->ms = (int)member_int(message, "ms", 1, DIAL_MS_MAX, -1);
 	d->mss = (int)member_int(message, "mss", 0, 65535, -1);
-	if (out->dial_port < 0 || d->streams < 0 || d->bytes < 0 || d->ms < 0 || d->mss < 0 ||
-	    (d->mss && d->mss < MSS_MIN) ||
+	if (out->dial_port < 0 || member_int(message, "streams", 1, 1, -1) < 0 || d->bytes < 0 ||
+	    d->ms < 0 || d->mss < 0 || (d->mss && d->mss < MSS_MIN) ||
 	    !hex_parse(member_text(message, "token"), d->token, DIAL_TOKEN_BYTES))
 		return -1;
 	if (*address && !address_parse(address, out->dial_port, &d->to))

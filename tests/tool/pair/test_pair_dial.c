@@ -48,7 +48,7 @@ static int listener(void)
 
 static json_t *dial(const struct sockaddr_storage *to, const void *token)
 {
-	struct dial d = { .to = *to, .streams = 1, .bytes = MANY, .ms = 1000 };
+	struct dial d = { .to = *to, .bytes = MANY, .ms = 1000 };
 
 	memcpy(d.token, token, sizeof(d.token));
 	return dial_run(&d);
