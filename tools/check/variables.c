@@ -2,14 +2,12 @@
 /* NCCL's variables and the syntax of their values; see variables.h. */
 #include "variables.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
+#include <regex.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <sys/socket.h>
 
 #include <nccl_net/subnet.h>
 
@@ -93,65 +91,52 @@ static bool takes_number(const char *value)
 	return end != value && !*end && number > 0;
 }
 
-/* True if the word is one of "a|b|c*", ignoring case. */
-static bool is_word(const char *words, const char *word, size_t bytes)
+/* True if the whole value matches an extended regular expression, ignoring case. */
+static bool matches(const char *value, const char *expression)
 {
-	while (*words) {
-		size_t length = strcspn(words, "|");
-		bool open = length && words[length - 1] == '*';
+	regex_t compiled;
+	bool good;
 
-		if (open ? bytes >= length - 1 && !strncasecmp(word, words, length - 1)
-			 : bytes == length && !strncasecmp(word, words, bytes))
-			return true;
-		words += length + (words[length] == '|');
-	}
-	return false;
+	if (regcomp(&compiled, text_format("^(%s)$", expression),
+		    REG_EXTENDED | REG_ICASE | REG_NOSUB))
+		return false;
+	good = !regexec(&compiled, value, 0, NULL, 0);
+	regfree(&compiled);
+	return good;
+}
+
+/* The expression of one of "a|b|c*". */
+static char *word_of(const char *words)
+{
+	const char *text = "";
+
+	for (const char *star; (star = strchr(words, '*')); words = star + 1)
+		text = text_format("%s%.*s[^,;]*", text, (int)(star - words), words);
+	return text_format("(%s%s)", text, words);
+}
+
+/* The expression of a comma-separated list of such words; a leading '^' inverts the list. */
+static char *list_of(const char *words)
+{
+	const char *word = word_of(words);
+
+	return text_format("\\^?(%s(,%s)*,?)?", word, word);
+}
+
+/* The expression of "ring,tree", and since 2.24 "ring;allreduce:tree,nvls;broadcast:^ring". */
+static char *kinds_of(const char *words)
+{
+	const char *list =
+		text_format("((broadcast|reduce|allgather|reducescatter|allreduce|alltoall|"
+			    "gather|scatter|sendrecv):)?%s",
+			    list_of(words));
+
+	return text_format("%s(;%s)*", list, list);
 }
 
 bool variable_is_word(const char *words, const char *value)
 {
-	return is_word(words, value, strlen(value));
-}
-
-/* True if all words of a comma-separated list are known; a leading '^' inverts the list. */
-static bool are_words(const char *words, const char *list, size_t bytes)
-{
-	const char *end = list + bytes;
-
-	if (list < end && *list == '^')
-		list++;
-	while (list < end) {
-		const char *comma = memchr(list, ',', (size_t)(end - list));
-		const char *stop = comma ? comma : end;
-
-		if (!is_word(words, list, (size_t)(stop - list)))
-			return false;
-		list = comma ? comma + 1 : end;
-	}
-	return true;
-}
-
-/* Accepts "ring,tree", and since 2.24 "ring;allreduce:tree,nvls;broadcast:^ring". */
-static bool are_kinds(const char *words, const char *value)
-{
-	static const char functions[] = "broadcast|reduce|allgather|reducescatter|allreduce|"
-					"alltoall|gather|scatter|sendrecv";
-
-	while (*value) {
-		size_t bytes = strcspn(value, ";"), name = strcspn(value, ":;");
-
-		if (name < bytes) {
-			if (!is_word(functions, value, name))
-				return false;
-			name++;
-		} else {
-			name = 0;
-		}
-		if (!are_words(words, value + name, bytes - name))
-			return false;
-		value += bytes + (value[bytes] == ';');
-	}
-	return true;
+	return matches(value, word_of(words));
 }
 
 static bool is_level(const char *value)
@@ -163,24 +148,8 @@ static bool is_level(const char *value)
 	return variable_is_word("LOC|PORT|NVL|NVB|C2C|PIX|PXB|P2C|PXN|PHB|SYS", value);
 }
 
-/* Accepts "[^][=]name,name" without blanks and empty names. */
-static bool is_name_list(const char *value, size_t least)
-{
-	if (strlen(value) < least)
-		return false;
-	value += *value == '^';
-	value += *value == '=';
-	if (!*value || strpbrk(value, " \t\"'"))
-		return false;
-	while (*value) {
-		size_t bytes = strcspn(value, ",");
-
-		if (!bytes || (value[bytes] == ',' && !value[bytes + 1]))
-			return false;
-		value += bytes + (value[bytes] == ',');
-	}
-	return true;
-}
+/* "[^][=]name,name" without blanks and empty names. */
+#define NAMES "\\^?=?[^ \t\"',]+(,[^ \t\"',]+)*"
 
 /* Accepts "host:port" and "[::1]:port". */
 static bool is_host_port(const char *value)
@@ -213,15 +182,15 @@ bool variable_takes(const struct nccl_variable *variable, const char *value)
 	case SYNTAX_WORD:
 		return variable_is_word(variable->words, value);
 	case SYNTAX_WORDS:
-		return are_words(variable->words, value, strlen(value));
+		return matches(value, list_of(variable->words));
 	case SYNTAX_KINDS:
-		return are_kinds(variable->words, value);
+		return matches(value, kinds_of(variable->words));
 	case SYNTAX_LEVEL:
 		return is_level(value);
 	case SYNTAX_IFNAMES:
-		return is_name_list(value, 2);
+		return strlen(value) > 1 && matches(value, NAMES);
 	case SYNTAX_HCAS:
-		return is_name_list(value, 1);
+		return matches(value, NAMES);
 	case SYNTAX_FAMILY:
 		return !strcmp(value, "AF_INET") || !strcmp(value, "AF_INET6");
 	case SYNTAX_CIDR:
