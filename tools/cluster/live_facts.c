@@ -125,20 +125,11 @@ static const struct anynet_stats_stream *stream_before(const struct page_list *b
 						       const struct anynet_stats_comm *comm,
 						       int stream)
 {
-	for (size_t i = 0; i < before->count; i++) {
-		const struct page *page = &before->pages[i];
+	const struct anynet_stats_comm *old = view_find(before, process->page, comm->id);
 
-		if (page->process.pid != process->page->process.pid)
-			continue;
-		for (size_t k = 0; k < page->count; k++) {
-			const struct anynet_stats_comm *old = &page->comms[k];
-
-			if (old->id == comm->id &&
-			    old->streams[stream].index == comm->streams[stream].index)
-				return &old->streams[stream];
-		}
-	}
-	return NULL;
+	return old && old->streams[stream].index == comm->streams[stream].index
+		       ? &old->streams[stream]
+		       : NULL;
 }
 
 static void add_stream(struct path *p, const struct anynet_stats_comm *comm, int i,

@@ -142,17 +142,24 @@ int address_listen(struct sockaddr_storage *addr, int queue)
 	return -error;
 }
 
+/* ioctl on an interface. Returns whether it has succeeded. */
+static bool ask_interface(const char *name, unsigned long what, struct ifreq *request)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret;
+
+	if (fd < 0)
+		return false;
+	snprintf(request->ifr_name, sizeof(request->ifr_name), "%s", name);
+	ret = ioctl(fd, what, request);
+	close(fd);
+	return !ret;
+}
+
 static int mtu_of(const char *name)
 {
 	struct ifreq request = { 0 };
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), mtu = 0;
 
-	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
-	if (fd >= 0 && !ioctl(fd, SIOCGIFMTU, &request))
-		mtu = request.ifr_mtu;
-	if (fd >= 0)
-		close(fd);
-	return mtu;
+	return ask_interface(name, SIOCGIFMTU, &request) ? request.ifr_mtu : 0;
 }
 
 int address_interface(const struct sockaddr_storage *addr, char *name)
@@ -196,16 +203,11 @@ bool interface_is_virtual(const char *name)
 					       "virtio_net", "hv_netvsc", "vmxnet3", "vif",
 					       "ena",        "gve" };
 	struct ethtool_drvinfo info = { .cmd = ETHTOOL_GDRVINFO };
-	struct ifreq request = { 0 };
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret;
+	struct ifreq request = { .ifr_data = (void *)&info };
 
-	if (fd < 0)
+	if (!ask_interface(name, SIOCETHTOOL, &request))
 		return false;
-	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
-	request.ifr_data = (void *)&info;
-	ret = ioctl(fd, SIOCETHTOOL, &request);
-	close(fd);
-	for (size_t i = 0; !ret && i < ARRAY_SIZE(drivers); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(drivers); i++) {
 		if (!strcmp(info.driver, drivers[i]))
 			return true;
 	}

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints a view as JSON; see print.h. */
-#include <errno.h>
 #include <jansson.h>
 
 #include "print.h"

@@ -57,6 +57,12 @@ static const struct page *find_page(const struct page_list *list, const struct p
 	return NULL;
 }
 
+const struct anynet_stats_comm *view_find(const struct page_list *list, const struct page *page,
+					  uint64_t id)
+{
+	return find_comm(find_page(list, page), id);
+}
+
 static double rate(uint64_t before, uint64_t now, uint64_t ms)
 {
 	return ms && now >= before ? (double)(now - before) * 1000 / (double)ms : -1;

@@ -60,6 +60,10 @@ void view_make(struct view *view, const struct page_list *before, const struct p
 /* Also releases all other memory of memory.h that has been got since view_make. */
 void view_free(struct view *view);
 
+/* Returns the comm `id` of the same process as that of `page` in another list; NULL = it is not there. */
+const struct anynet_stats_comm *view_find(const struct page_list *list, const struct page *page,
+					  uint64_t id);
+
 /* One word for messages: "stalled". */
 const char *view_trouble_name(enum trouble trouble);
 
