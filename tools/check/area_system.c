@@ -3,11 +3,9 @@
 #include "check.h"
 #include "trust.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #define MIB (1ull << 20)
 #define SHM_OF_RANK \

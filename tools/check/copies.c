@@ -2,7 +2,6 @@
 /* Search for libnccl; see copies.h. */
 #include "copies.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "tools/shared/memory.h"

@@ -8,7 +8,6 @@
 #define CHECK_FIREWALL_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include <jansson.h>
 

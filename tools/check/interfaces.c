@@ -3,7 +3,6 @@
 #include "interfaces.h"
 
 #include <net/if.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <nccl_net/subnet.h>

@@ -3,7 +3,6 @@
 #include "kernel_log.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/klog.h>
 

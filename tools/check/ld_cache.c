@@ -2,7 +2,6 @@
 /* The cache format of glibc 2.2 and newer; see ld_cache.h. */
 #include "ld_cache.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 

@@ -4,7 +4,6 @@
 #define CHECK_LIBRARY_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "tools/shared/net/elf_file.h"
 #include "tools/shared/net/nccl_version.h"

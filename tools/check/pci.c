@@ -2,8 +2,6 @@
 /* PCI devices from sysfs; see pci.h. */
 #include "pci.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define DEVICES          "/sys/bus/pci/devices"

@@ -2,8 +2,6 @@
 /* Search for Python packages; see python.h. */
 #include "python.h"
 
-#include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tools/shared/memory.h"

@@ -2,7 +2,6 @@
 /* How NCCL searches for its network plugin in each release; see releases.h. */
 #include "releases.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 

@@ -6,7 +6,6 @@
 #include "copies.h"
 
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tools/shared/memory.h"

@@ -4,7 +4,6 @@
 #define CLUSTER_LIVE_JUDGE_H
 
 #include <jansson.h>
-#include <stddef.h>
 
 struct live;
 

@@ -4,7 +4,6 @@
 
 #include <argp.h>
 #include <jansson.h>
-#include <stdbool.h>
 #include <stdio.h>
 
 #include <nccl_net/device.h>

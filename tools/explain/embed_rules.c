@@ -2,7 +2,6 @@
 /* Runs at build time: checks a rule file against its samples and writes it as C source. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "rules.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The report as JSON. */
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "print.h"

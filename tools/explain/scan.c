@@ -7,7 +7,6 @@
 #include "scan.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

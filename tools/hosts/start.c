@@ -2,7 +2,6 @@
 /* Starts the workers of a run, or is one; see hosts_args.h. */
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "hosts_args.h"

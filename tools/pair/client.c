@@ -2,20 +2,16 @@
 /* anynet pair: the session; see client.h. */
 #include "client_session.h"
 
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <nccl_net/util.h>
 
 #include "clock.h"
 #include "dial.h"
 #include "facts.h"
 #include "ports.h"
 #include "request.h"
-#include "tools/shared/address.h"
 #include "tools/shared/judge/finding.h"
 #include "tools/shared/judge/hosts.h"
 #include "tools/shared/judge/rates.h"

@@ -4,9 +4,7 @@
 
 #include <argp.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "client.h"

@@ -5,7 +5,6 @@
 
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include <nccl_net/util.h>
 

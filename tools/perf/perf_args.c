@@ -3,7 +3,6 @@
 #include "perf_args.h"
 
 #include <argp.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <nccl_net/util.h>

@@ -3,7 +3,6 @@
 #include "rates.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <nccl_net/util.h>

@@ -10,7 +10,6 @@
 
 #include <jansson.h>
 #include <stdbool.h>
-#include <stddef.h>
 
 /* Returns all findings (finding.h), errors first. The caller releases them. */
 json_t *verdict_find(const json_t *result);
