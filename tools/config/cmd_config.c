@@ -6,7 +6,6 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <nccl_net/config.h>
@@ -14,12 +13,12 @@
 #include <nccl_net/wire.h>
 
 #include "tools/shared/document.h"
+#include "tools/shared/memory.h"
 #include "tools/shared/net/driver.h"
 #include "tools/shared/output_args.h"
 #include "tools/shared/text.h"
 
-#define VALUE_BYTES   ANYNET_LIST_BYTES
-#define CONFIG_FAILED 2
+#define VALUE_BYTES ANYNET_LIST_BYTES
 
 static const struct argp_option options[] = {
 	{ "markdown", 'm', NULL, 0, "print the table of the documentation, without values", 0 },
@@ -98,9 +97,7 @@ int cmd_config(int argc, char **argv)
 	bool markdown = false;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &markdown);
-	sources = calloc(anynet_config_row_count, sizeof(*sources));
-	if (!sources)
-		return CONFIG_FAILED;
+	sources = memory_get(anynet_config_row_count * sizeof(*sources));
 	anynet_config_load(&cfg, sources);
 	if (markdown)
 		anynet_config_print_markdown(stdout);
@@ -108,7 +105,6 @@ int cmd_config(int argc, char **argv)
 		print_json(&cfg, sources);
 	else
 		print_text(&cfg, sources);
-	free(sources);
 	return 0;
 }
 

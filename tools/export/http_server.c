@@ -280,17 +280,14 @@ static int turn(struct loop *loop)
 
 int http_server_run(const struct http_server *server)
 {
-	struct loop *loop = calloc(1, sizeof(*loop));
-	int ret = loop ? 0 : -ENOMEM;
+	static struct loop loop;
+	int ret = 0;
 
-	if (loop)
-		loop->server = server;
+	loop = (struct loop){ .server = server };
 	while (!ret && !*server->stop)
-		ret = turn(loop);
-	for (int i = 0; loop && i < HTTP_CLIENTS; i++)
-		client_end(loop, &loop->clients[i]);
-	if (loop)
-		body_drop(loop, loop->body);
-	free(loop);
+		ret = turn(&loop);
+	for (int i = 0; i < HTTP_CLIENTS; i++)
+		client_end(&loop, &loop.clients[i]);
+	body_drop(&loop, loop.body);
 	return ret;
 }

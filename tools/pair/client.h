@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "host.h"
+#include "facts.h"
 #include "measure.h"
 
 struct client_options {

@@ -12,6 +12,7 @@
 
 #include <nccl_net/wire.h>
 
+#include "plugin/selector.h"
 #include "tools/shared/address.h"
 #include "tools/shared/clean.h"
 #include "tools/shared/probe.h"
@@ -82,4 +83,13 @@ json_t *facts_way(int fd)
 			 address_print(&local, local_text), "local_port", address_port(&local),
 			 "peer", address_print(&peer, peer_text), "peer_port", address_port(&peer),
 			 "interface", name, "mtu", mtu, "virtual", interface_is_virtual(name));
+}
+
+void pair_host_read(struct pair_host *host, const char *plugin)
+{
+	host->plugin = plugin;
+	anynet_selector_name();
+	anynet_config_load(&host->cfg, NULL);
+	anynet_selector_run(&host->cfg, &host->probe);
+	host->facts = facts_gather(&host->cfg, &host->probe);
 }

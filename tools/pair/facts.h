@@ -37,4 +37,15 @@ void facts_ask_libraries(json_t *facts);
  * "interface", "mtu" and "virtual" of the local address. */
 json_t *facts_way(int fd);
 
+/* What both commands know about this host before they contact the other. */
+struct pair_host {
+	struct anynet_config cfg;
+	struct anynet_probe probe;
+	const char *plugin; /* for driver_open */
+	json_t *facts;      /* from facts_gather; owned */
+};
+
+/* Reads the settings, probes devices and gathers facts. Once per process, before any thread is started. */
+void pair_host_read(struct pair_host *host, const char *plugin);
+
 #endif

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-#include "host.h"
+#include "facts.h"
 
 #define SERVER_GREET_MS   3000
 #define SERVER_IDLE_MS    30000 /* between two requests */

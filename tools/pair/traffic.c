@@ -215,27 +215,21 @@ static int set_up(struct side *s)
 
 static json_t *measure(int fd, const struct traffic *t)
 {
-	struct side *s = calloc(1, sizeof(*s));
-	json_t *result;
+	static struct side s; /* too large for the stack */
 
-	if (!s)
-		return json_pack("{s:s}", "error", "out of memory");
-	s->fd = fd;
-	s->t = t;
-	s->result = json_pack("{s:s, s:[]}", "transport", t->transport, "runs");
-	if (!set_up(s)) {
-		json_object_set_new(s->result, "net", json_string(driver_name(s->net.ep.net)));
-		json_object_set_new(s->result, "device", json_string(s->net.ep.props.name));
+	s = (struct side){ .fd = fd, .t = t };
+	s.result = json_pack("{s:s, s:[]}", "transport", t->transport, "runs");
+	if (!set_up(&s)) {
+		json_object_set_new(s.result, "net", json_string(driver_name(s.net.ep.net)));
+		json_object_set_new(s.result, "device", json_string(s.net.ep.props.name));
 		if (t->is_client)
-			give_orders(s);
+			give_orders(&s);
 		else
-			take_orders(s);
+			take_orders(&s);
 	}
-	json_object_set_new(s->result, "error", json_string(s->net.error));
-	traffic_net_close(&s->net);
-	result = s->result;
-	free(s);
-	return result;
+	json_object_set_new(s.result, "error", json_string(s.net.error));
+	traffic_net_close(&s.net);
+	return s.result;
 }
 
 /* --- a process of its own --- */

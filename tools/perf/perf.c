@@ -3,7 +3,6 @@
 #include "perf.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/utsname.h>
@@ -11,12 +10,33 @@
 
 #include "perf_meet.h"
 
+int perf_drive(struct perf_rank *r, int count, int (*step)(struct perf_rank *r, int part))
+{
+	int open;
+
+	do {
+		bool moved = false;
+
+		open = 0;
+		for (int i = 0; i < count; i++) {
+			int ret = step(r, i);
+
+			if (ret < 0)
+				return ret;
+			open += ret != PERF_DONE;
+			moved |= ret == 1;
+		}
+		if (moved)
+			group_fed(r->group);
+		else if (open && group_idle(r->group))
+			return -GROUP_ERROR;
+	} while (open);
+	return 0;
+}
+
 static int open_links(struct perf_rank *r)
 {
-	if (r->opts->pattern->open(r)) {
-		group_say(r->group, "no memory");
-		return -GROUP_ERROR;
-	}
+	r->opts->pattern->open(r);
 	if (links_listen(r->links, r->link_count) || perf_meet(r, PERF_READY) ||
 	    links_connect(r->links, r->link_count))
 		return -GROUP_ERROR;
@@ -42,9 +62,6 @@ static int open_buffers(struct perf_rank *r)
 static void rank_close(struct perf_rank *r)
 {
 	links_close(r->links, r->link_count);
-	free(r->links);
-	free(r->rings);
-	free(r->streams);
 	endpoint_close(&r->ep);
 }
 

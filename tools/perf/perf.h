@@ -113,9 +113,8 @@ struct perf_pattern {
 		PERF_AT_ROOT, /* all at the root, nothing elsewhere */
 		PERF_PART,    /* the rank's part */
 	} result;
-	/* Fills r->links as links_connect requires, and the pattern's part of *r. Returns 0 or
-	 * -GROUP_ERROR. */
-	int (*open)(struct perf_rank *r);
+	/* Fills r->links as links_connect requires, and the pattern's part of *r. */
+	void (*open)(struct perf_rank *r);
 	/* Runs one operation over `count` elements, from input to output. Returns 0 or -GROUP_ERROR. */
 	int (*run)(struct perf_rank *r, size_t count);
 	/* Returns element i of the correct result, of which this rank's part may be its result; `part`: elements of a
@@ -129,7 +128,7 @@ struct perf_pattern {
 const struct perf_pattern *perf_pattern_of(const char *name);
 
 /* perf_ring.c: `open` and `run` of patterns with sums. */
-int perf_ring_open(struct perf_rank *r);
+void perf_ring_open(struct perf_rank *r);
 int perf_ring_run(struct perf_rank *r, size_t count);
 
 /* Value of input[i] on a rank: 0 … 255, different at any distance by which an error could shift data. */
@@ -139,10 +138,6 @@ static inline uint32_t perf_value(int rank, size_t i, uint32_t seed)
 }
 
 #define PERF_DONE 2
-
-/* perf_drive.c: calls step() for each of `count` parts in turn until all return PERF_DONE. A step
- * returns 1 = progress, 0 = none, or -GROUP_ERROR. Returns 0 or -GROUP_ERROR. */
-int perf_drive(struct perf_rank *r, int count, int (*step)(struct perf_rank *r, int part));
 
 /* perf_data.c */
 /* Returns the number of elements for a size of `bytes`: at least one, or one for each rank. */
@@ -154,6 +149,9 @@ void perf_sum(enum perf_type type, void *out, const void *a, const void *b, size
 
 /* perf.c: runs ranks first, first + 1, … of this host. `conductor`: as in perf_rank. Returns a GROUP_ code. */
 int perf_run(const struct perf_options *o, int first, int conductor);
+/* Calls step() for each of `count` parts in turn until all return PERF_DONE. A step
+ * returns 1 = progress, 0 = none, or -GROUP_ERROR. Returns 0 or -GROUP_ERROR. */
+int perf_drive(struct perf_rank *r, int count, int (*step)(struct perf_rank *r, int part));
 /* The sizes from line to line. */
 size_t perf_next_size(const struct perf_options *o, size_t bytes);
 /* The line for `count` elements, after all ranks have reported. */

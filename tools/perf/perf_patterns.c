@@ -8,32 +8,28 @@
 
 /* --- who is connected with whom --- */
 
-static int all_open(struct perf_rank *r)
+static void all_open(struct perf_rank *r)
 {
 	int size = r->group->size, me = r->group->rank;
 
-	if (streams_allocate(r, size))
-		return -GROUP_ERROR;
+	streams_allocate(r, size);
 	/* As in NCCL: nearest peers first, so that the ranks do not all start with the same one. */
 	for (int distance = 1; distance < size; distance++) {
 		stream_add(r, (me + distance) % size, true);
 		stream_add(r, (me + size - distance) % size, false);
 	}
-	return 0;
 }
 
 /* Connects the root with each other rank. */
-static int star_open(struct perf_rank *r)
+static void star_open(struct perf_rank *r)
 {
 	bool is_root = r->group->rank == PERF_ROOT;
 
-	if (streams_allocate(r, r->group->size))
-		return -GROUP_ERROR;
+	streams_allocate(r, r->group->size);
 	for (int peer = 0; peer < r->group->size; peer++) {
 		if (peer != r->group->rank && (is_root || peer == PERF_ROOT))
 			stream_add(r, peer, is_root == (r->opts->pattern->shape == PERF_FROM_ROOT));
 	}
-	return 0;
 }
 
 static int previous_rank(const struct perf_rank *r)
@@ -41,26 +37,22 @@ static int previous_rank(const struct perf_rank *r)
 	return (r->group->rank + r->group->size - 1) % r->group->size;
 }
 
-static int next_open(struct perf_rank *r)
+static void next_open(struct perf_rank *r)
 {
-	if (streams_allocate(r, 1))
-		return -GROUP_ERROR;
+	streams_allocate(r, 1);
 	stream_add(r, (r->group->rank + 1) % r->group->size, true);
 	stream_add(r, previous_rank(r), false);
-	return 0;
 }
 
 /* All-gather in log2 n steps: to and from the rank at distance 1, 2, 4, …, which swap all that they have. */
-static int hypercube_open(struct perf_rank *r)
+static void hypercube_open(struct perf_rank *r)
 {
-	if (streams_allocate(r, r->group->size))
-		return -GROUP_ERROR;
+	streams_allocate(r, r->group->size);
 	for (int distance = 1; distance < r->group->size; distance *= 2) {
 		stream_add(r, r->group->rank ^ distance, true);
 		stream_add(r, r->group->rank ^ distance, false);
 		r->streams[r->link_count - 2].relays = true;
 	}
-	return 0;
 }
 
 static int hypercube_run(struct perf_rank *r, size_t count)

@@ -8,8 +8,9 @@
  */
 #include "perf.h"
 
-#include <stdlib.h>
 #include <string.h>
+
+#include "tools/shared/memory.h"
 
 #define SLICES    2 /* slices of a chunk */
 #define SLICE_MAX (PERF_RING_STEP / PERF_ELEMENT)
@@ -217,16 +218,14 @@ int perf_ring_run(struct perf_rank *r, size_t count)
 	return perf_drive(r, r->opts->channels, ring_part);
 }
 
-int perf_ring_open(struct perf_rank *r)
+void perf_ring_open(struct perf_rank *r)
 {
 	int size = r->group->size, me = r->group->rank;
 	int next = (me + 1) % size, previous = (me + size - 1) % size;
 
 	r->link_count = 2 * r->opts->channels;
-	r->links = calloc((size_t)r->link_count, sizeof(*r->links));
-	r->rings = calloc((size_t)r->opts->channels, sizeof(*r->rings));
-	if (!r->links || !r->rings)
-		return -GROUP_ERROR;
+	r->links = memory_get((size_t)r->link_count * sizeof(*r->links));
+	r->rings = memory_get((size_t)r->opts->channels * sizeof(*r->rings));
 	for (int c = 0; c < r->opts->channels; c++) {
 		struct perf_ring *ring = &r->rings[c];
 
@@ -244,5 +243,4 @@ int perf_ring_open(struct perf_rank *r)
 			.peer = previous,
 		};
 	}
-	return 0;
 }

@@ -2,8 +2,9 @@
 /* anynet perf: streams between ranks; see perf_stream.h. */
 #include "perf_stream.h"
 
-#include <stdlib.h>
 #include <string.h>
+
+#include "tools/shared/memory.h"
 
 static size_t step_bytes_of(const struct perf_stream *s, uint64_t step)
 {
@@ -100,9 +101,8 @@ void stream_add(struct perf_rank *r, int peer, bool is_send)
 	r->streams[i].link = &r->links[i];
 }
 
-int streams_allocate(struct perf_rank *r, int peers)
+void streams_allocate(struct perf_rank *r, int peers)
 {
-	r->links = calloc(2 * (size_t)peers, sizeof(*r->links));
-	r->streams = calloc(2 * (size_t)peers, sizeof(*r->streams));
-	return r->links && r->streams ? 0 : -GROUP_ERROR;
+	r->links = memory_get(2 * (size_t)peers * sizeof(*r->links));
+	r->streams = memory_get(2 * (size_t)peers * sizeof(*r->streams));
 }

@@ -13,8 +13,8 @@ struct perf_stream {
 	uint64_t first; /* link->posted and link->done at the start of the run */
 };
 
-/* Allocates links and streams to and from `peers` peers. Returns 0 or -GROUP_ERROR. */
-int streams_allocate(struct perf_rank *r, int peers);
+/* Allocates links and streams to and from `peers` peers. */
+void streams_allocate(struct perf_rank *r, int peers);
 void stream_add(struct perf_rank *r, int peer, bool is_send);
 
 /* Sets the data of this run: `bytes` from input, or into output, at `offset`. */

@@ -14,6 +14,8 @@
 #include <nccl_net/util.h>
 
 #include "page.h"
+#include "tools/shared/memory.h"
+#include "tools/shared/text.h"
 
 #define PAGES_MAX 1024
 #define COMMS_MAX 16384 /* of all pages; beyond it, only the process record of a page is read */
@@ -22,8 +24,8 @@
 
 struct user {
 	uid_t uid;
-	char **names;
-	size_t count, next;
+	struct text_list names;
+	size_t next;
 	struct page_bounds bounds;
 };
 
@@ -34,16 +36,11 @@ struct users {
 
 static struct user *find_user(struct users *users, uid_t uid)
 {
-	struct user *grown;
-
 	for (size_t i = 0; i < users->count; i++) {
 		if (users->of[i].uid == uid)
 			return &users->of[i];
 	}
-	grown = realloc(users->of, (users->count + 1) * sizeof(*grown));
-	if (!grown)
-		return NULL;
-	users->of = grown;
+	users->of = memory_resize(users->of, (users->count + 1) * sizeof(*users->of));
 	users->of[users->count] = (struct user){ .uid = uid };
 	return &users->of[users->count++];
 }
@@ -51,14 +48,9 @@ static struct user *find_user(struct users *users, uid_t uid)
 static void add_name(struct users *users, uid_t uid, const char *name)
 {
 	struct user *user = find_user(users, uid);
-	char **grown = NULL;
 
-	if (user && user->count < NAMES_MAX)
-		grown = realloc(user->names, (user->count + 1) * sizeof(*grown));
-	if (grown)
-		user->names = grown;
-	if (grown && (grown[user->count] = strdup(name)))
-		user->count++;
+	if (user->names.count < NAMES_MAX)
+		text_list_add(&user->names, text_dup(name));
 	else
 		users->left_out++;
 }
@@ -104,11 +96,11 @@ static bool read_next(struct page_list *list, struct user *user, int dir,
 	struct page page;
 
 	if (list->count == PAGES_MAX) {
-		list->left_out += user->count - user->next;
-		user->next = user->count;
+		list->left_out += user->names.count - user->next;
+		user->next = user->names.count;
 	}
-	while (user->next < user->count) {
-		const char *name = user->names[user->next++];
+	while (user->next < user->names.count) {
+		const char *name = user->names.items[user->next++];
 
 		if (!page_read(&page, dir, name, &user->bounds, wish))
 			continue;
@@ -133,6 +125,7 @@ static int by_pid(const void *a, const void *b)
 int page_read_all(struct page_list *list, const char *dir, const struct page_wish *wish)
 {
 	DIR *entries = opendir(dir);
+	uint64_t mark = memory_mark();
 	struct users users = { 0 };
 	bool any;
 
@@ -147,13 +140,9 @@ int page_read_all(struct page_list *list, const char *dir, const struct page_wis
 	} while (any);
 	closedir(entries);
 	list->left_out += users.left_out;
-	for (size_t i = 0; i < users.count; i++) {
+	for (size_t i = 0; i < users.count; i++)
 		list->left_out += users.of[i].bounds.left_out;
-		for (size_t k = 0; k < users.of[i].count; k++)
-			free(users.of[i].names[k]);
-		free(users.of[i].names);
-	}
-	free(users.of);
+	memory_release(mark);
 	if (list->count)
 		qsort(list->pages, list->count, sizeof(*list->pages), by_pid);
 	return 0;
