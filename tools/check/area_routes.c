@@ -80,8 +80,8 @@ static unsigned route_between(int fd, const struct sockaddr_storage *own,
 	if (send(fd, &ask, ask.head.nlmsg_len, 0) < 0)
 		return 0;
 	got = recv(fd, &reply, sizeof(reply), MSG_DONTWAIT); /* the kernel answers within send */
-	if (got < (ssize_t)NLMSG_SPACE(sizeof(struct rtmsg)) || !NLMSG_OK(&reply.head, got) ||
-	    reply.head.nlmsg_type != RTM_NEWROUTE)
+	if (got < 0 || !NLMSG_OK(&reply.head, got) || reply.head.nlmsg_type != RTM_NEWROUTE ||
+	    reply.head.nlmsg_len < NLMSG_SPACE(sizeof(struct rtmsg)))
 		return 0;
 	rtattr_parse(found, RTA_OIF, RTM_RTA(NLMSG_DATA(&reply.head)), RTM_PAYLOAD(&reply.head));
 	return rtattr_u32(found[RTA_OIF]);

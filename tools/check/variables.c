@@ -149,7 +149,12 @@ static bool is_level(const char *value)
 }
 
 /* "[^][=]name,name" without blanks and empty names. */
-#define NAMES "\\^?=?[^ \t\"',]+(,[^ \t\"',]+)*"
+static bool is_names(const char *value)
+{
+	value += *value == '^';
+	value += *value == '=';
+	return matches(value, "[^ \t\"',]+(,[^ \t\"',]+)*");
+}
 
 /* Accepts "host:port" and "[::1]:port". */
 static bool is_host_port(const char *value)
@@ -188,9 +193,9 @@ bool variable_takes(const struct nccl_variable *variable, const char *value)
 	case SYNTAX_LEVEL:
 		return is_level(value);
 	case SYNTAX_IFNAMES:
-		return strlen(value) > 1 && matches(value, NAMES);
+		return strlen(value) > 1 && is_names(value);
 	case SYNTAX_HCAS:
-		return matches(value, NAMES);
+		return is_names(value);
 	case SYNTAX_FAMILY:
 		return !strcmp(value, "AF_INET") || !strcmp(value, "AF_INET6");
 	case SYNTAX_CIDR:

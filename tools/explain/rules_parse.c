@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <jansson.h>
+
 #include <nccl_net/util.h>
 
 #include "rules.h"
@@ -262,6 +264,15 @@ static int parse_line(struct parser *p, char *text)
 	return set(p, text, value + strspn(value, " \t"));
 }
 
+static bool is_text(const char *text, size_t bytes)
+{
+	json_t *json = json_stringn(text, bytes); /* NULL: not UTF-8 */
+	bool good = json && !memchr(text, '\0', bytes);
+
+	json_decref(json);
+	return good;
+}
+
 char *rules_add(struct rules *rules, const char *text, size_t bytes, const char *file)
 {
 	struct parser p = { .rules = rules, .file = file, .before = rules->count };
@@ -274,9 +285,9 @@ char *rules_add(struct rules *rules, const char *text, size_t bytes, const char 
 		size_t length = (size_t)((newline ? newline : end) - text);
 
 		p.line++;
-		if (length >= sizeof(line) || memchr(text, '\0', length)) {
+		if (length >= sizeof(line) || !is_text(text, length)) {
 			ret = complain(&p, length >= sizeof(line) ? "a line of more than 8191 bytes"
-								  : "a NUL byte: this is not text");
+								  : "this is not UTF-8 text");
 			break;
 		}
 		memcpy(line, text, length);

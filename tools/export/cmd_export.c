@@ -110,18 +110,18 @@ static int write_metrics(const char *dir, FILE *out)
 	return !fflush(out) ? 0 : errno ? -errno : -EIO;
 }
 
-static char *render(void *arg, size_t *bytes)
+/* Returns the text, or NULL after a message. */
+static char *text_of(const char *dir, size_t *bytes)
 {
-	const struct options *o = arg;
 	char *text = NULL;
 	FILE *out = open_memstream(&text, bytes);
-	int ret = out ? write_metrics(o->dir, out) : -ENOMEM;
+	int ret = out ? write_metrics(dir, out) : -ENOMEM;
 
 	if (out && fclose(out) && !ret)
 		ret = -ENOMEM;
 	if (!ret)
 		return text;
-	fprintf(stderr, "anynet export: %s: %s\n", o->dir, strerror(-ret));
+	fprintf(stderr, "anynet export: %s: %s\n", dir, strerror(-ret));
 	free(text);
 	return NULL;
 }
@@ -150,38 +150,41 @@ static FILE *open_beside(const char *file, char *name, size_t bytes)
 	return out;
 }
 
-static int write_textfile(const struct options *o)
+static bool write_textfile(const struct options *o)
 {
 	char name[4096];
-	FILE *out = open_beside(o->textfile, name, sizeof(name));
-	int ret;
+	size_t bytes;
+	char *text = text_of(o->dir, &bytes);
+	FILE *out = text ? open_beside(o->textfile, name, sizeof(name)) : NULL;
+	bool good = out && fwrite(text, 1, bytes, out) == bytes;
 
-	if (!out)
-		return -errno;
-	ret = write_metrics(o->dir, out);
-	if (fclose(out) && !ret)
-		ret = -errno;
-	if (!ret && rename(name, o->textfile))
-		ret = -errno;
-	if (ret)
+	if (out)
+		good = !fclose(out) && good && !rename(name, o->textfile);
+	if (text && !good)
+		fprintf(stderr, "anynet export: %s: %s\n", o->textfile, strerror(errno));
+	if (out && !good)
 		unlink(name);
-	return ret;
+	free(text);
+	return good;
 }
 
 static int run_textfile(const struct options *o, const sigset_t *mask)
 {
 	const struct timespec pause = { .tv_sec = o->every };
-	int ret;
+	bool good;
 
 	do {
-		ret = write_textfile(o);
-		if (ret)
-			fprintf(stderr, "anynet export: %s: %s\n", o->textfile, strerror(-ret));
+		good = write_textfile(o);
 	} while (o->every && !stopped && (!ppoll(NULL, 0, &pause, mask) || !stopped));
-	return ret ? EXPORT_FAILED : EXPORT_FINE;
+	return good ? EXPORT_FINE : EXPORT_FAILED;
 }
 
 /* --- to clients --- */
+
+static char *render(void *arg, size_t *bytes)
+{
+	return text_of(((const struct options *)arg)->dir, bytes);
+}
 
 static int open_listener(struct options *o)
 {

@@ -22,8 +22,10 @@ static void child(int out, pid_t parent, json_t *(*run)(void *arg), void *arg)
 
 	child_ends_with(parent);
 	signal(SIGINT, SIG_DFL);
-	json_dumpf(run(arg), file, JSON_COMPACT);
-	fflush(file);
+	if (file) {
+		json_dumpf(run(arg), file, JSON_COMPACT);
+		fflush(file);
+	}
 	_exit(0);
 }
 

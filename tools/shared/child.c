@@ -20,17 +20,23 @@ pid_t child_start(int *fd, int *errors)
 	}
 	fflush(NULL);
 	pid = fork();
-	*fd = ends[!pid];
-	close(ends[!!pid]);
-	if (pid < 0)
-		close(ends[0]);
-	if (!errors)
-		return pid;
-	if (!pid)
-		dup2(said[1], STDERR_FILENO);
-	if (pid <= 0)
-		close(said[0]);
-	close(said[1]);
-	*errors = said[0];
+	close(ends[pid ? 1 : 0]);
+	*fd = ends[pid ? 0 : 1];
+	if (errors) {
+		*errors = said[0];
+		if (!pid) {
+			dup2(said[1], STDERR_FILENO);
+			close(said[0]);
+		}
+		close(said[1]);
+	}
+	if (pid < 0) {
+		close(*fd);
+		*fd = -1;
+		if (errors) {
+			close(*errors);
+			*errors = -1;
+		}
+	}
 	return pid;
 }

@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -125,9 +126,11 @@ bool sysfs_line(char *line, size_t bytes, const char *fmt, ...)
 	va_start(args, fmt);
 	n = vsnprintf(path, sizeof(path), fmt, args);
 	va_end(args);
-	file = n >= 0 && (size_t)n < sizeof(path) ? fopen(path, "re") : NULL;
-	if (!file)
+	if (n < 0 || (size_t)n >= sizeof(path))
 		return false;
+	file = fopen(path, "re");
+	if (!file)
+		return errno != ENOENT && errno != ENOTDIR;
 	if (!fgets(line, (int)bytes, file))
 		*line = 0;
 	line[strcspn(line, "\n")] = 0;

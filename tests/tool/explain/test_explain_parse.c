@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include <nccl_net/util.h>
+
 #include "tools/explain/rules.h"
 
 #define BODY "kind error\ntitle t\nwhy m\nfix d\n"
@@ -66,15 +68,20 @@ static void invalid_rules(void **state)
 	refused("[a]\nkind who\nline 12345678\nsample 12345678\n", "without {rank}");
 }
 
-static void nul_byte(void **state)
+/* JSON would lose the finding. */
+static void what_is_not_text(void **state)
 {
-	struct rules *rules = rules_new();
-	const char *why = rules_add(rules, "[a]\0\n", 5, "mine");
+	static const char *const texts[] = { "[a]\0\n", "[\xe4]\n" };
 
 	(void)state;
-	assert_non_null(why);
-	assert_non_null(strstr(why, "this is not text"));
-	rules_free(rules);
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		struct rules *rules = rules_new();
+		const char *why = rules_add(rules, texts[i], 4, "mine");
+
+		assert_non_null(why);
+		assert_non_null(strstr(why, "this is not UTF-8 text"));
+		rules_free(rules);
+	}
 }
 
 static void patterns(void **state)
@@ -130,7 +137,7 @@ static void own_rules_first(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(invalid_rules),   cmocka_unit_test(nul_byte),
+		cmocka_unit_test(invalid_rules),   cmocka_unit_test(what_is_not_text),
 		cmocka_unit_test(patterns),        cmocka_unit_test(endless_backtracking),
 		cmocka_unit_test(own_rules_first),
 	};

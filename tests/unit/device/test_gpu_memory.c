@@ -84,6 +84,14 @@ static void test_a_version_that_cannot_be_read_is_left_out(void **state)
 	expect_peer(true, "nvidia_peermem is loaded");
 }
 
+static void test_a_version_that_cannot_be_opened_is_left_out(void **state)
+{
+	(void)state;
+	tree_dir("module/nvidia_peermem");
+	tree_link("version", "module/nvidia_peermem/version");
+	expect_peer(true, "nvidia_peermem is loaded");
+}
+
 static void test_a_root_that_is_too_long_has_none(void **state)
 {
 	char path[PATH_MAX], why[ANYNET_REASON_BYTES];
@@ -191,6 +199,7 @@ int main(void)
 		with_tree(test_each_module_is_found),
 		with_tree(test_the_module_is_named_before_what_it_registers),
 		with_tree(test_a_version_that_cannot_be_read_is_left_out),
+		with_tree(test_a_version_that_cannot_be_opened_is_left_out),
 		with_tree(test_a_root_that_is_too_long_has_none),
 		cmocka_unit_test(test_the_device_tells_whether_it_takes_dmabufs),
 		cmocka_unit_test(test_an_old_library_takes_no_dmabufs),
