@@ -58,7 +58,9 @@ static struct course course_of(const struct perf_rank *r, size_t count)
 	uint64_t size = (uint64_t)r->group->size, rank = (uint64_t)r->group->rank;
 
 	if (r->opts->pattern->result == PERF_AT_ROOT)
-		return (struct course){ .hops = 1, .chunks = 1, .place = (rank + size - 1 - PERF_ROOT) % size };
+		return (struct course){ .hops = 1,
+					.chunks = 1,
+					.place = (rank + size - 1 - PERF_ROOT) % size };
 	if (r->opts->pattern->result == PERF_PART)
 		return (struct course){ .hops = size, .chunks = 1, .stride = count / size, .shift = 1 };
 	return (struct course){ .hops = 2 * (size - 1) + 1, .chunks = size };
