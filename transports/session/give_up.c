@@ -132,14 +132,15 @@ static void give_up_if_stuck(struct anynet_comm *comm, uint64_t now)
 	}
 }
 
-/* Has the stream been broken for ANYNET_RECOVERY_TIMEOUT, while requests wait or it has something to bring? Requests may
- * wait for what the receiver has told over its last path, and the sender has not read. A peer that is stopped is waited
- * for, as over the streams that work. */
+/* Has the stream been broken for ANYNET_RECOVERY_TIMEOUT beside others, while requests wait or it has something to bring?
+ * Requests may wait for what the receiver has told over its last path, and the sender has not read. A peer that is stopped
+ * is waited for, as over the streams that work. */
 static bool is_missed(const struct anynet_comm *comm, struct anynet_stream *stream, uint64_t now)
 {
-	const struct redial *redial = &comm->session->recovery->redials[stream->index];
-	uint64_t since_ms = anynet_max(stream->breaks.ms, redial->unanswered_ms);
+	const struct recovery *recovery = comm->session->recovery;
+	uint64_t since_ms = anynet_max(stream->breaks.ms, recovery->redials[stream->index].unanswered_ms);
 
+	since_ms = anynet_max(since_ms, recovery->back_ms);
 	if (stream_stands(stream))
 		return false;
 	if (!stream_log_owes(stream) && !comm->session->watch.since_ms)

@@ -197,6 +197,30 @@ static void test_streams_that_break_in_turn_have_time(void **state)
 	close(stands);
 }
 
+/* After an outage the first one that is back does not cut short the time of the others. */
+static void test_after_an_outage_of_all_streams_each_has_its_time(void **state)
+{
+	int stands;
+
+	(void)state;
+	test.network = UNREACHABLE;
+	open_send_over(2);
+	watch_comm(test.comm, test.now);
+	cut();
+	assert_int_equal(pass(RECOVERY_MS * 2 / 3), RECOVERY_MS * 2 / 3);
+	test.network = ANSWERED;
+	hear(ANYNET_KIND_RESUME);
+	test.network = UNREACHABLE;
+	answer_with(ANYNET_STATUS_OK);
+	stands = test.peer;
+	test.peer = -1;
+	assert_int_equal(pass(RECOVERY_MS * 2 / 3), RECOVERY_MS * 2 / 3);
+	assert_false(is_over());
+	assert_true(pass(RECOVERY_MS) < RECOVERY_MS);
+	warned_of("although another one works");
+	close(stands);
+}
+
 /* Its process may be stopped: the other stream waits for it as well. */
 static void test_beside_a_stream_that_works_a_peer_that_does_not_answer_has_time(void **state)
 {
@@ -459,6 +483,7 @@ int main(void)
 		TEST(test_a_stream_that_does_not_recover_beside_one_that_works_fails_in_time),
 		TEST(test_a_stream_that_nobody_waits_for_has_time),
 		TEST(test_streams_that_break_in_turn_have_time),
+		TEST(test_after_an_outage_of_all_streams_each_has_its_time),
 		TEST(test_beside_a_stream_that_works_a_peer_that_does_not_answer_has_time),
 		TEST(test_meanwhile_a_warning_says_what_has_been_tried),
 		TEST(test_a_receiver_asks_whether_its_sender_lives),
