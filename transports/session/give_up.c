@@ -138,15 +138,18 @@ static void give_up_if_stuck(struct anynet_comm *comm, uint64_t now)
 static bool is_missed(const struct anynet_comm *comm, struct anynet_stream *stream, uint64_t now)
 {
 	const struct recovery *recovery = comm->session->recovery;
-	uint64_t since_ms = anynet_max(stream->breaks.ms, recovery->redials[stream->index].unanswered_ms);
+	uint64_t waits_ms = comm->session->watch.since_ms, since_ms;
+	bool owes;
 
-	since_ms = anynet_max(since_ms, recovery->back_ms);
 	if (stream_stands(stream))
 		return false;
-	if (!stream_log_owes(stream) && !comm->session->watch.since_ms)
+	owes = stream_log_owes(stream);
+	if (!owes && !waits_ms)
 		return false;
-	if (!stream_log_owes(stream))
-		since_ms = anynet_max(since_ms, comm->session->watch.since_ms);
+	since_ms = anynet_max(stream->breaks.ms, recovery->redials[stream->index].unanswered_ms);
+	since_ms = anynet_max(since_ms, recovery->back_ms);
+	if (!owes)
+		since_ms = anynet_max(since_ms, waits_ms);
 	return now >= since_ms + (uint64_t)anynet_net.cfg->recovery_timeout_ms;
 }
 
