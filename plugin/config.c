@@ -79,8 +79,7 @@ static enum anynet_config_source row_load(const struct anynet_config_row *row,
 	const char *instead;
 	enum anynet_config_source source = ANYNET_FROM_ENV;
 
-	if (anynet_config_parse(row, row->initial, cfg))
-		anynet_warn("%s: default '%s' does not parse", row->name, row->initial);
+	anynet_config_parse(row, row->initial, cfg);
 	if (!value) {
 		value = get_variable(row->alias);
 		source = ANYNET_FROM_ALIAS;

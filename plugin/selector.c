@@ -145,7 +145,8 @@ static void warn_no_ib(const char *asked, const struct anynet_probe *probe)
 		snprintf(others, sizeof(others), " (%d more reasons with NCCL_DEBUG=INFO)",
 			 refusals - 1);
 	anynet_warn("%s, but IB is not used: %s: %s%s; using TCP on %s", asked,
-		    first ? first->name : "IB", first ? first->reason : "no device found", others,
+		    first ? first->name : "IB",
+		    first ? first->reason : "no device found (see ibv_devices)", others,
 		    device_list(probe, devices, sizeof(devices)));
 }
 

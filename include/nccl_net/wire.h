@@ -150,7 +150,7 @@ struct anynet_wire_hello {
 	uint32_t features;	 /* ANYNET_FEATURE_… */
 	uint32_t replay_bytes;	 /* HELLO: the sender's replay ring; the receiver acks before it is full */
 	uint32_t chunk_bytes;    /* for information: largest chunk with several streams */
-	uint32_t max_recvs;	 /* for information: largest group that this side may post */
+	uint32_t max_recvs;      /* largest group this side may post; see hello_warn */
 	uint64_t comm_hash;	 /* NCCL's, 0 = not known */
 	uint32_t speed_mbps;	 /* for information: of the device */
 	uint32_t part;	     /* WELCOME to RESUME: message offset up to which the next frame is in place */

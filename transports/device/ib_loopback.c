@@ -43,12 +43,12 @@ static int modify(const struct loop_qp *loop, struct ibv_qp_attr *attr, int mask
 {
 	const struct gid *gid = loop->port->gid;
 	char text[INET6_ADDRSTRLEN];
-	int ret = loop->port->verbs->modify_qp(loop->qp, attr, mask);
+	int ret = verbs_modify_qp(loop->port->verbs, loop->qp, attr, mask);
 
 	if (!ret)
 		return 0;
 	snprintf(loop->why, loop->why_bytes, "cannot set a queue pair on GID %d (%s) to %s: %s",
-		 gid->index, gid_text(&gid->raw, text), state, error_text(ret > 0 ? ret : errno));
+		 gid->index, gid_text(&gid->raw, text), state, error_text(-ret));
 	return -EIO;
 }
 

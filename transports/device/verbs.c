@@ -3,6 +3,7 @@
 #include "device/verbs.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <string.h>
 
 #include <nccl_net/util.h>
@@ -62,6 +63,16 @@ void verbs_close(struct verbs *verbs)
 	if (verbs->library)
 		dlclose(verbs->library);
 	*verbs = (struct verbs){ .library = NULL };
+}
+
+int verbs_modify_qp(const struct verbs *verbs, struct ibv_qp *qp, struct ibv_qp_attr *attr,
+		    int mask)
+{
+	int ret = verbs->modify_qp(qp, attr, mask);
+
+	if (ret >= 0)
+		return -ret;
+	return errno ? -errno : -EIO;
 }
 
 /* --- libmlx5 --- */

@@ -66,6 +66,10 @@ struct verbs_port {
  */
 int verbs_open(const char *file, struct verbs *verbs, char *why, size_t why_bytes);
 
+/* ibv_modify_qp: 0 or a negative error number. Some providers return -1 and set errno. */
+int verbs_modify_qp(const struct verbs *verbs, struct ibv_qp *qp, struct ibv_qp_attr *attr,
+		    int mask);
+
 /* A table that is not open is allowed. */
 void verbs_close(struct verbs *verbs);
 

@@ -169,11 +169,12 @@ static int announce(struct recv_comm *comm, struct recv_msg *msg,
 
 static ANYNET_COLD int bad_frame(struct recv_comm *comm, const struct anynet_wire_frame *header)
 {
-	comm_note_fault(&comm->base, NULL, -EPROTO,
-			"bad frame: type %u slot %u message %u (seen up to %u) offset %" PRIu64
-			" length %u size %" PRIu64,
-			header->type, header->slot, header->seq, comm->seen.all, header->offset,
-			header->length, header->size);
+	comm_note_fault(
+		&comm->base, NULL, -EPROTO,
+		"bad frame, report it with the logs of both hosts: type %u slot %u message %u (seen up to %u) offset %" PRIu64
+		" length %u size %" PRIu64,
+		header->type, header->slot, header->seq, comm->seen.all, header->offset,
+		header->length, header->size);
 	return -EPROTO;
 }
 

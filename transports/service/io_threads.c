@@ -101,7 +101,8 @@ static void pool_stop(void)
 	atomic_store_explicit(&pool.stop, true, memory_order_release);
 	/* The eventfd is level-triggered and never read, so it wakes every thread. */
 	if (write(pool.wakefd, &one, sizeof(one)) < 0)
-		anynet_warn("cannot wake the I/O threads; close waits until they end");
+		anynet_warn("cannot wake the I/O threads: %s; close waits until data wakes them",
+			    error_text(errno));
 	for (int i = 0; i < pool.thread_count; i++)
 		pthread_join(pool.threads[i], NULL);
 	pool.thread_count = 0;
@@ -118,7 +119,9 @@ void io_threads_add(struct anynet_comm *comm)
 	if (!pool.thread_count)
 		ret = pool_start(anynet_net.io_threads);
 	if (ret && !pool.warned)
-		anynet_warn("cannot start the I/O threads: %s; NCCL's threads do their work", error_text(-ret));
+		anynet_warn(
+			"cannot start the I/O threads: %s; NCCL's threads do their work; check ulimit -u and -n",
+			error_text(-ret));
 	pool.warned |= ret;
 	if (!ret) {
 		pool.used++;

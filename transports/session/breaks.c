@@ -59,7 +59,7 @@ int comm_stream_broke(struct anynet_comm *comm, struct anynet_stream *stream, in
 	} else {
 		comm_fail(comm, stream, err, "%s",
 			  err == -ECONNRESET
-				  ? "the peer closed the connection; if its process is gone, "
+				  ? "the peer closed the connection; if its process has ended, "
 				    "look at its log first"
 				  : "the connection broke");
 	}

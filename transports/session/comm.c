@@ -311,9 +311,10 @@ void comm_stream_back(struct anynet_comm *comm, struct anynet_stream *stream, in
 	comm_stream_change(comm, stream, STREAM_UP, NULL);
 	ret = stream->ops->resume(stream, fd, pair, from);
 	if (ret) {
-		comm_fail(comm, stream, ret,
-			  "the peer's position in the stream (frame %llu, offset %u) is impossible",
-			  (unsigned long long)from.frames, from.part);
+		comm_fail(
+			comm, stream, ret,
+			"the peer's position in the stream (frame %llu, offset %u) is impossible, report it with the logs of both hosts",
+			(unsigned long long)from.frames, from.part);
 		comm_close_streams(comm);
 		return;
 	}

@@ -325,7 +325,7 @@ static int step_extra(struct connect_op *op, uint64_t now)
 
 static void log_connection(const struct anynet_comm *comm)
 {
-	hello_warn_nccl(&comm->peer);
+	hello_warn(&comm->peer, comm->dev);
 	anynet_chat("send to peer %s pid %u dev %s: %u path%s on dev %s, first %s", comm->peer.host,
 		    comm->peer.pid, comm->peer.device, comm->stream_count,
 		    comm->stream_count > 1 ? "s" : "", comm->dev->name, comm_first_path(comm));

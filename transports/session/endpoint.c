@@ -135,7 +135,7 @@ static ANYNET_COLD int refuse_without_qp(const struct anynet_wire_hello *hello,
 	snprintf(why, sizeof(why),
 		 "no queue pair can be created, and ANYNET_TRANSPORT=ib requires one: %.140s",
 		 answer->reason);
-	anynet_warn("peer %s pid %u is refused: %s", hello->host, hello->pid, why);
+	anynet_warn("connection from %s pid %u refused: %s", hello->host, hello->pid, why);
 	return refuse(answer, ANYNET_STATUS_TRANSPORT, -EPROTONOSUPPORT, why);
 }
 

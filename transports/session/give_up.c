@@ -179,7 +179,8 @@ bool give_up_if_lost(struct anynet_comm *comm, uint64_t now)
 	if (!comm->session->recovery->since_ms || comm->session->unread)
 		return false;
 	if (peer_is_gone(comm, now))
-		give_up(comm, -ECONNRESET, "the peer process is gone; look at its log first", now);
+		give_up(comm, -ECONNRESET, "the peer process has ended; look at its log first",
+			now);
 	else if (has_run_out(comm, now))
 		give_up(comm, -ETIMEDOUT,
 			"the connection broke and did not come back within "

@@ -154,8 +154,8 @@ static void refuse(struct handshake *hs, enum anynet_hello_status status, const 
 	snprintf(refusal.host, sizeof(refusal.host), "%.63s", anynet_net.host);
 	snprintf(refusal.reason, sizeof(refusal.reason), "%s", reason);
 	if (log_once(&told_refused, &hs->from))
-		anynet_warn("refused peer %s: %s", socket_text(&hs->from, addr, sizeof(addr)),
-			    reason);
+		anynet_warn("connection from %s refused: %s",
+			    socket_text(&hs->from, addr, sizeof(addr)), reason);
 	answer(hs, &refusal);
 }
 

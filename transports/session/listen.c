@@ -221,7 +221,7 @@ static int accept_locked(struct anynet_listener *listener, struct anynet_comm **
 /* With the comm's lock: another thread's turn of the engine may already resume, or end, one of its streams. */
 static void tell_of(struct anynet_comm *comm)
 {
-	hello_warn_nccl(&comm->peer);
+	hello_warn(&comm->peer, comm->dev);
 	comm_enter(comm);
 	anynet_chat("receive from peer %s pid %u dev %s: %u path%s on dev %s, first %s",
 		    comm->peer.host, comm->peer.pid, comm->peer.device, comm->stream_count,

@@ -71,19 +71,19 @@ static int open_socket(const struct anynet_device *dev)
 	return 0;
 }
 
-/* NCCL gets the error. */
 static ANYNET_COLD void warn(const struct anynet_device *dev, int err)
 {
 	const struct anynet_config *cfg = anynet_net.cfg;
 	char text[SOCKET_TEXT_BYTES];
 
 	if (cfg->port_max && listening.epfd >= 0)
-		anynet_warn("dev %s addr %s: cannot listen on any port of %d-%d: %s; widen "
-			    "ANYNET_PORT_RANGE",
-			    dev->name, socket_text(&dev->addr, text, sizeof(text)), cfg->port_min,
-			    cfg->port_max, error_text(-err));
+		anynet_warn(
+			"dev %s addr %s: cannot listen on any port of %d-%d: %s; NCCL gets an error; "
+			"widen ANYNET_PORT_RANGE",
+			dev->name, socket_text(&dev->addr, text, sizeof(text)), cfg->port_min,
+			cfg->port_max, error_text(-err));
 	else
-		anynet_warn("dev %s addr %s: cannot listen: %s", dev->name,
+		anynet_warn("dev %s addr %s: cannot listen: %s; NCCL gets an error", dev->name,
 			    socket_text(&dev->addr, text, sizeof(text)), error_text(-err));
 }
 

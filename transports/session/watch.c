@@ -198,8 +198,8 @@ static void warn_of_stall(struct anynet_comm *comm, uint64_t now)
 	const char *why = comm->is_send ? "the peer's process may be stopped or busy elsewhere"
 					: "the peer has sent nothing: its process may be stopped, "
 					  "busy elsewhere, or waiting for another rank";
-	char asked[160], seconds[SECONDS_TEXT_BYTES], tried[400] = "";
-	bool broken = false;
+	char asked[160], seconds[SECONDS_TEXT_BYTES], lost[200], tried[400] = "";
+	const struct anynet_stream *broken = NULL;
 
 	if (!limit || stall < limit || comm->session->watch.warned)
 		return;
@@ -207,10 +207,14 @@ static void warn_of_stall(struct anynet_comm *comm, uint64_t now)
 	comm->session->tally.stalls++;
 	message_ops(comm)->describe(comm, asked, sizeof(asked));
 	recorder_note(comm, NULL, ANYNET_EVENT_STALLED, 0, stall, asked);
-	for (unsigned i = 0; i < comm->stream_count; i++)
-		broken |= comm->streams[i] && !stream_works(comm->streams[i]);
+	for (unsigned i = 0; i < comm->stream_count && !broken; i++)
+		if (comm->streams[i] && !stream_works(comm->streams[i]))
+			broken = comm->streams[i];
 	if (broken) {
-		why = "its connections are broken or silent and are being replaced";
+		snprintf(lost, sizeof(lost),
+			 "path %u of %u (%s) is broken or silent and is being replaced",
+			 broken->index, comm->stream_count, broken->path.text);
+		why = lost;
 		redial_describe(comm, tried, sizeof(tried));
 	}
 	anynet_warn("%s peer %s pid %u addr %s dev %s: no progress for %s s: %s; %s%s",

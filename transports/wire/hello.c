@@ -65,7 +65,7 @@ int handle_check(const struct anynet_wire_handle *handle, char *why, size_t byte
 	if (handle->magic != ANYNET_HANDLE_MAGIC) {
 		snprintf(
 			why, bytes,
-			"the handle is not ours: the peer does not run anynet (is libnccl-net.so on "
+			"the handle is not anynet's: the peer does not run anynet (is libnccl-net.so on "
 			"every host?)");
 	} else if (!(handle->transports & 1u << ANYNET_TRANSPORT_TCP) ||
 		   (handle->addrs[0].family != 4 && handle->addrs[0].family != 6)) {
@@ -205,6 +205,7 @@ void hello_peer(const struct anynet_wire_hello *hello, struct anynet_peer *peer)
 	snprintf(peer->device, sizeof(peer->device), "%s", hello->device);
 	peer->pid = hello->pid;
 	peer->nccl_version = hello->nccl_version;
+	peer->max_recvs = hello->max_recvs;
 }
 
 bool hello_may_use_qps(const struct anynet_wire_hello *peer)
@@ -235,7 +236,7 @@ static const char *nccl_text(uint32_t code, char *buf, size_t bytes)
 	return buf;
 }
 
-void hello_warn_nccl(const struct anynet_peer *peer)
+static void warn_of_nccl(const struct anynet_peer *peer)
 {
 	static _Atomic bool warned;
 	char own[32], other[32];
@@ -251,6 +252,24 @@ void hello_warn_nccl(const struct anynet_peer *peer)
 		anynet_net.host, anynet_net.pid,
 		nccl_text((uint32_t)anynet_net.nccl_version, own, sizeof(own)),
 		anynet_net.nccl_path);
+}
+
+static void warn_of_recvs(const struct anynet_peer *peer, uint32_t max_recvs)
+{
+	static _Atomic bool warned;
+
+	if ((peer->max_recvs > 1) == (max_recvs > 1) || atomic_exchange(&warned, true))
+		return;
+	anynet_warn(
+		"host %s pid %u has ANYNET_MAX_RECVS=%u, this process (host %s pid %u) %u: set 1 on "
+		"every host or on none, or send and receive operations hang",
+		peer->host, peer->pid, peer->max_recvs, anynet_net.host, anynet_net.pid, max_recvs);
+}
+
+void hello_warn(const struct anynet_peer *peer, const struct anynet_device *dev)
+{
+	warn_of_nccl(peer);
+	warn_of_recvs(peer, (uint32_t)dev->max_recvs);
 }
 
 bool constant_time_equal(const void *a, const void *b, size_t bytes)

@@ -20,6 +20,7 @@ struct anynet_peer {
 	char addr[64]; /* of stream 0 */
 	uint32_t pid;
 	uint32_t nccl_version;
+	uint32_t max_recvs;
 };
 
 /* Fill the handle of listener `endpoint`. It gets the first ANYNET_HANDLE_ADDRS of `addrs` that have a port. */
@@ -88,8 +89,9 @@ void hello_say_no_qp(const struct anynet_wire_hello *peer, const char *why);
 /* Log that a queue pair is connected without the RDMA connection manager although one end wanted that. */
 void hello_say_no_cm(const struct anynet_wire_hello *peer, const char *why);
 
-/* WARN, once per process, if the NCCL versions of the two processes are known and differ. */
-void hello_warn_nccl(const struct anynet_peer *peer);
+/* WARN, once per process, of what differs between the two processes and makes NCCL fail: its version, if known, and
+ * whether ranks of a host share connections, which NCCL decides by max_recvs > 1. */
+void hello_warn(const struct anynet_peer *peer, const struct anynet_device *dev);
 
 /* Compares secrets, in a time that does not depend on them. */
 bool constant_time_equal(const void *a, const void *b, size_t bytes);

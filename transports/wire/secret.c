@@ -155,7 +155,7 @@ static void take(const struct reading *reading, char *why, size_t why_bytes)
 void secret_start(const char *file)
 {
 	struct reading *reading;
-	char why[sizeof(reading->why)] = "no memory";
+	char why[sizeof(reading->why)] = "out of memory";
 
 	secret.bytes = 0;
 	secret.problem[0] = 0;

@@ -27,7 +27,7 @@ static void test_a_peer_that_nobody_listens_for_is_gone(void **state)
 	cut();
 	assert_int_equal(pass(2 * RECOVERY_MS), GONE_MS);
 	assert_int_equal(comm_error(test.comm), -ECONNRESET);
-	warned_of("the peer process is gone");
+	warned_of("the peer process has ended");
 }
 
 /* A firewall rejects on one path, and the other one is silent, or this host has lost its address there: the process may
@@ -95,7 +95,7 @@ static void test_it_is_not_with_an_answer_in_between(void **state)
 	test.network = REFUSES;
 	assert_true(pass(2 * RECOVERY_MS) >= GONE_MS);
 	assert_int_equal(comm_error(test.comm), -ECONNRESET);
-	warned_of("the peer process is gone");
+	warned_of("the peer process has ended");
 }
 
 /* Any answer shows that the process is there. */
@@ -106,7 +106,7 @@ static void test_it_is_not_with_a_stale_answer_in_between(void **state)
 	answer(ANYNET_STATUS_STALE);
 	test.network = REFUSES;
 	assert_true(pass(2 * RECOVERY_MS) >= GONE_MS);
-	warned_of("the peer process is gone");
+	warned_of("the peer process has ended");
 }
 
 static void test_a_stream_that_does_not_recover_fails_in_time(void **state)

@@ -143,7 +143,7 @@ static void test_meanwhile_a_warning_says_what_has_been_tried(void **state)
 	watch_comm(test.comm, test.now);
 	pass(RECOVERY_MS / 2);
 	watch_comm(test.comm, test.now);
-	warned_of("are being replaced; tried 127.0.0.1:0 -> 127.0.0.1:4711 (No route to host)");
+	warned_of("is being replaced; tried 127.0.0.1:0 -> 127.0.0.1:4711 (No route to host)");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, broken_setup, broken_teardown)

@@ -181,7 +181,7 @@ static void test_a_stall_of_broken_connections_says_so(void **state)
 		comm_turn(signs.pair.recv);
 	signs.now = os_now_ms();
 	stall();
-	warned(1, "broken or silent and are being replaced");
+	warned(1, "is broken or silent and is being replaced");
 }
 
 static void test_a_stall_of_silent_paths_says_so(void **state)
@@ -192,7 +192,7 @@ static void test_a_stall_of_silent_paths_says_so(void **state)
 	signs_look_after(0);
 	for (int i = 0; i < 4; i++)
 		signs_look_after(SIGNS_STALL_MS / 4);
-	warned(1, "broken or silent and are being replaced");
+	warned(1, "is broken or silent and is being replaced");
 }
 
 /* The comm was not checked meanwhile. */

@@ -147,6 +147,7 @@ static void test_a_hello_tells_who_we_are(void **state)
 	assert_int_equal(hello_addr_count(&hello), 2);
 	hello_peer(&hello, &peer);
 	assert_int_equal(peer.pid, getpid());
+	assert_int_equal(peer.max_recvs, ANYNET_RECVS_MAX);
 	assert_string_equal(peer.device, "lo");
 	assert_string_equal(peer.host, anynet_net.host);
 	assert_int_equal(hello.features, 0);
@@ -286,21 +287,42 @@ static void test_tokens_differ_in_any_byte(void **state)
 
 static void test_different_nccl_versions_are_warned_about_once(void **state)
 {
-	struct anynet_peer peer = { .host = "host-b", .pid = 9, .nccl_version = 22809 };
+	struct anynet_peer peer = {
+		.host = "host-b", .pid = 9, .nccl_version = 22809, .max_recvs = 8
+	};
+	struct anynet_device dev = { .max_recvs = 8 };
 
 	(void)state;
 	anynet_net_set_nccl(0, NULL);
-	hello_warn_nccl(&peer);
+	hello_warn(&peer, &dev);
 	anynet_net_set_nccl(22809, "libnccl.so.2");
-	hello_warn_nccl(&peer);
+	hello_warn(&peer, &dev);
 	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 0);
 	anynet_net_set_nccl(2708, "/opt/libnccl.so.2");
-	hello_warn_nccl(&peer);
-	hello_warn_nccl(&peer);
+	hello_warn(&peer, &dev);
+	hello_warn(&peer, &dev);
 	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 1);
 	assert_int_equal(capture_count(CAPTURE_WARN, "host-b pid 9 runs NCCL 2.28.9"), 1);
 	assert_int_equal(capture_count(CAPTURE_WARN, "NCCL 2.7.8 from /opt/libnccl.so.2"), 1);
 	anynet_net_set_nccl(0, NULL);
+}
+
+static void test_only_one_end_with_groups_is_warned_about_once(void **state)
+{
+	struct anynet_peer peer = { .host = "host-b", .pid = 9, .max_recvs = 1 };
+	struct anynet_device dev = { .max_recvs = 1 };
+
+	(void)state;
+	hello_warn(&peer, &dev);
+	peer.max_recvs = 4;
+	dev.max_recvs = 8;
+	hello_warn(&peer, &dev);
+	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 0);
+	peer.max_recvs = 1;
+	hello_warn(&peer, &dev);
+	hello_warn(&peer, &dev);
+	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 1);
+	assert_int_equal(capture_count(CAPTURE_WARN, "host-b pid 9 has ANYNET_MAX_RECVS=1"), 1);
 }
 
 /* --- the plan of streams --- */
@@ -448,6 +470,7 @@ int main(void)
 		TEST(test_the_programs_locale_makes_no_difference),
 		TEST(test_tokens_differ_in_any_byte),
 		TEST(test_different_nccl_versions_are_warned_about_once),
+		TEST(test_only_one_end_with_groups_is_warned_about_once),
 		TEST(test_one_nic_each_is_one_stream),
 		TEST(test_nics_pair_by_network_not_by_position),
 		TEST(test_a_nic_without_a_near_one_carries_no_stream),

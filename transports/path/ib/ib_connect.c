@@ -115,9 +115,9 @@ static int to_init(struct ib_qp *qp)
 		.qp_access_flags = peer_access(qp),
 	};
 
-	return -qp->nic->verbs->modify_qp(qp->ibv, &attr,
-					  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-						  IBV_QP_ACCESS_FLAGS);
+	return verbs_modify_qp(qp->nic->verbs, qp->ibv, &attr,
+			       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				       IBV_QP_ACCESS_FLAGS);
 }
 
 /* InfiniBand: destination LID. For another subnet (its number is in the last 16 bits of the GID prefix) it is that of a
@@ -321,7 +321,7 @@ int ib_qp_rejoin(struct ib_qp *qp)
 	int ret;
 
 	ib_cm_quit(qp);
-	ret = -qp->nic->verbs->modify_qp(qp->ibv, &attr, IBV_QP_STATE);
+	ret = verbs_modify_qp(qp->nic->verbs, qp->ibv, &attr, IBV_QP_STATE);
 	if (!ret) {
 		qp->rq.posted = 0; /* RESET drops them */
 		ret = to_init(qp);

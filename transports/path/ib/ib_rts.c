@@ -20,11 +20,10 @@ static int to_rtr(struct ib_qp *qp, const struct ib_path *path)
 	};
 	int other_pkey = path->pkey_index == anynet_net.cfg->ib_pkey ? 0 : IBV_QP_PKEY_INDEX;
 
-	return -qp->nic->verbs->modify_qp(qp->ibv, &attr,
-					  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-						  IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-						  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER |
-						  other_pkey);
+	return verbs_modify_qp(qp->nic->verbs, qp->ibv, &attr,
+			       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				       IBV_QP_MIN_RNR_TIMER | other_pkey);
 }
 
 static int to_rts(struct ib_qp *qp, const struct ib_path *path)
@@ -38,10 +37,9 @@ static int to_rts(struct ib_qp *qp, const struct ib_path *path)
 		.max_rd_atomic = 1,
 	};
 
-	return -qp->nic->verbs->modify_qp(qp->ibv, &attr,
-					  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-						  IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-						  IBV_QP_MAX_QP_RD_ATOMIC);
+	return verbs_modify_qp(qp->nic->verbs, qp->ibv, &attr,
+			       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				       IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
 int ib_qp_to_rts(struct ib_qp *qp, const struct ib_path *path)
