@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "conduct.h"
+#include "coordinator.h"
 #include "judge.h"
 #include "live.h"
 #include "matrix.h"
@@ -40,7 +40,7 @@ enum {
 #define CHILD_HOSTS 0 /* index of hosts_argp among the children */
 
 struct cluster_arguments {
-	struct conduct_options conduct;
+	struct coordinator_options coordinator;
 	struct cluster_worker worker;
 	struct hosts_options hosts;
 	bool is_live;
@@ -106,7 +106,7 @@ static error_t parse_measure(int key, char *arg, struct argp_state *state,
 		a->worker.port = (int)args_number(state, "--port", arg, 1024, 65535);
 		return 0;
 	default:
-		return measure_parse(key, arg, state, &a->conduct.measure);
+		return measure_parse(key, arg, state, &a->coordinator.measure);
 	}
 }
 
@@ -126,7 +126,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_BASELINE:
 		a->baseline = read_baseline(state, arg);
-		a->conduct.before = a->baseline;
+		a->coordinator.before = a->baseline;
 		return 0;
 	case KEY_LIVE:
 		a->is_live = true;
@@ -200,7 +200,7 @@ static int report(const struct cluster_arguments *a, json_t *doc)
 static int run_all(struct cluster_arguments *a)
 {
 	if (!a->is_live)
-		return report(a, conduct(a->hosts.nodes, a->hosts.count, &a->conduct));
+		return report(a, coordinate(a->hosts.nodes, a->hosts.count, &a->coordinator));
 	return live_run(a->hosts.nodes, a->hosts.count, &a->live);
 }
 
@@ -222,7 +222,7 @@ int cmd_cluster(int argc, char **argv)
 		.children = children,
 	};
 	struct cluster_arguments a = {
-		.conduct = {
+		.coordinator = {
 			.measure = { .streams = 4, .bytes = 1024000000, .ms = 500 },
 			.terminal = isatty(STDERR_FILENO),
 		},

@@ -49,7 +49,7 @@ static void shorten(json_t *list, size_t most)
 }
 
 /*
- * Limits the size of a result, because the conductor keeps all of them. A faulty worker must not exhaust its
+ * Limits the size of a result, because the coordinator keeps all of them. A faulty worker must not exhaust its
  * memory.
  */
 static json_t *bounded(json_t *result)

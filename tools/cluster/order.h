@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The orders of the conductor, over the frames of tools/pair/wire.h. The worker answers each.
+ * The orders of the coordinator, over the frames of tools/pair/wire.h. The worker answers each.
  *
  *   facts  -> "facts" (facts.h of tools/pair), "launcher"
  *   serve  serves clients of anynet pair until the next order -> {}

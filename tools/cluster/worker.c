@@ -102,14 +102,14 @@ static json_t *measure(void *arg)
 	};
 	json_t *result = client_run(&o);
 
-	/* The conductor has the facts of the hosts and makes the findings itself. */
+	/* The coordinator has the facts of the hosts and makes the findings itself. */
 	json_object_del(result, "local");
 	json_object_del(result, "remote");
 	json_object_del(result, "findings");
 	return result;
 }
 
-/* Returns the answer, or NULL if the conductor has left. */
+/* Returns the answer, or NULL if the coordinator has left. */
 static json_t *do_pair(const struct cluster_worker *w, int control, const struct order *order)
 {
 	uint64_t end = now_ms() + ORDER_PAIR_MS;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a worker introduces itself to the conductor: {"op": "join", "name", "port"}. And the names of hosts. */
+/* How a worker introduces itself to the coordinator: {"op": "join", "name", "port"}. And the names of hosts. */
 #ifndef HOSTS_JOIN_H
 #define HOSTS_JOIN_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The conductor's side of a worker; see node.h. */
+/* The coordinator's side of a worker; see node.h. */
 #include "node.h"
 
 #include <ctype.h>

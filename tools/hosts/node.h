@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The conductor's side of a worker. Workers are started by ssh (login.c) or by a launcher (rendezvous.c). */
+/* The coordinator's side of a worker. Workers are started by ssh (login.c) or by a launcher (rendezvous.c). */
 #ifndef HOSTS_NODE_H
 #define HOSTS_NODE_H
 
@@ -47,26 +47,26 @@ struct remote {
 void nodes_login(struct node *nodes, size_t count, const struct remote *remote, int wait_ms);
 
 struct rendezvous {
-	const char *host; /* name or address of the conductor */
+	const char *host; /* name or address of the coordinator */
 	int port;
 	size_t nodes;
 	int wait_ms;
 };
 
 /*
- * Returns a listening socket if this process is the conductor: the address belongs to this host, and the port is
+ * Returns a listening socket if this process is the coordinator: the address belongs to this host, and the port is
  * free. Otherwise returns -1, or -2 with the reason in `why` (CONTROL_TEXT bytes) if the name has no address.
  */
 int rendezvous_open(const struct rendezvous *rendezvous, char *why);
 
 /*
- * The conductor waits for all workers, including the one of its own host, which it starts as a child process. Makes
+ * The coordinator waits for all workers, including the one of its own host, which it starts as a child process. Makes
  * the names unique and sorts the nodes by name.
  */
 void rendezvous_wait(int listener, const struct rendezvous *rendezvous,
 		     const struct worker_options *own, struct node *nodes);
 
-/* Any other process connects to the conductor and runs as a worker. Returns the exit status. */
+/* Any other process connects to the coordinator and runs as a worker. Returns the exit status. */
 int rendezvous_join(const struct rendezvous *rendezvous, const struct worker_options *own);
 
 #endif

@@ -44,7 +44,7 @@ static void watch_peer(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead, sizeof(dead));
 }
 
-/* --- who conducts --- */
+/* --- who coordinates --- */
 
 /* Whether the address is one of this host, that is, whether it can be bound. */
 static bool is_local(const struct addrinfo *a)

@@ -23,7 +23,7 @@
 	86400000 /* limit between two orders; 256 pairs are repeated one by one, with 160 s each */
 #define PUMPED 65536
 
-/* Silences the server and plugins: stdout may be the control connection, stderr the conductor's terminal. */
+/* Silences the server and plugins: stdout may be the control connection, stderr the coordinator's terminal. */
 static void silence_output(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);

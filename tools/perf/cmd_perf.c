@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "perf_args.h"
-#include "perf_conduct.h"
+#include "perf_coordinator.h"
 #include "perf_worker.h"
 #include "tools/shared/self.h"
 #include "tools/shared/shell.h"
@@ -31,7 +31,7 @@ static int run_on_hosts(struct perf_arguments *a, int *result)
 		own.spec = self_plugin();
 	status = hosts_start(&a->hosts, words, &worker);
 	if (status < 0)
-		*result = perf_conduct(a->hosts.nodes, a->hosts.count, &a->perf);
+		*result = perf_coordinate(a->hosts.nodes, a->hosts.count, &a->perf);
 	return status;
 }
 

@@ -116,10 +116,10 @@ struct perf_row perf_row(const struct perf_options *o, const struct perf_report 
 	return row;
 }
 
-/* Without a conductor, rank 0 prints. */
+/* Without a coordinator, rank 0 prints. */
 static bool prints(const struct perf_rank *r)
 {
-	return r->conductor < 0 && r->group->rank == 0;
+	return r->coordinator < 0 && r->group->rank == 0;
 }
 
 /* Measures one size. The next one changes the report only after all ranks have met again. */
@@ -209,9 +209,9 @@ static int rank_main(struct group *g, void *arg)
 	return wrong ? GROUP_WRONG : GROUP_OK;
 }
 
-int perf_run(const struct perf_options *o, int first, int conductor)
+int perf_run(const struct perf_options *o, int first, int coordinator)
 {
-	struct perf_rank rank = { .opts = o, .conductor = conductor };
+	struct perf_rank rank = { .opts = o, .coordinator = coordinator };
 	struct group g;
 	int result;
 

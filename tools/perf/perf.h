@@ -82,7 +82,7 @@ struct perf_rank {
 	struct group *group;
 	const struct perf_options *opts;
 	struct perf_area *area;
-	int conductor; /* socket to it, for the first rank of a host; -1 = all ranks are on this host */
+	int coordinator; /* socket to it, for the first rank of a host; -1 = all ranks are on this host */
 	struct endpoint ep;
 
 	struct link *links;
@@ -147,8 +147,8 @@ uint64_t perf_check(struct perf_rank *r, size_t count, uint32_t seed);
 /* out[i] = a[i] + b[i] */
 void perf_sum(enum perf_type type, void *out, const void *a, const void *b, size_t count);
 
-/* perf.c: runs ranks first, first + 1, … of this host. `conductor`: as in perf_rank. Returns a GROUP_ code. */
-int perf_run(const struct perf_options *o, int first, int conductor);
+/* perf.c: runs ranks first, first + 1, … of this host. `coordinator`: as in perf_rank. Returns a GROUP_ code. */
+int perf_run(const struct perf_options *o, int first, int coordinator);
 /* Calls step() for each of `count` parts in turn until all return PERF_DONE. A step
  * returns 1 = progress, 0 = none, or -GROUP_ERROR. Returns 0 or -GROUP_ERROR. */
 int perf_drive(struct perf_rank *r, int count, int (*step)(struct perf_rank *r, int part));
@@ -158,7 +158,7 @@ size_t perf_next_size(const struct perf_options *o, size_t bytes);
 struct perf_row perf_row(const struct perf_options *o, const struct perf_report *report,
 			 size_t count);
 
-/* perf_print.c: for rank 0, or for the conductor. */
+/* perf_print.c: for rank 0, or for the coordinator. */
 void perf_print_head(const struct perf_options *o, const struct perf_report *report);
 void perf_print_row(const struct perf_options *o, const struct perf_row *row);
 void perf_print_end(const struct perf_options *o, const struct perf_report *report);

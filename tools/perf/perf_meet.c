@@ -35,7 +35,7 @@ static int send_slots(const struct perf_rank *r)
 	int ret = 0;
 
 	for (int rank = g->first; rank < g->first + g->here && !ret; rank++)
-		ret = pair_send_new(r->conductor, slots_of(r, rank), MEET_SEND_MS);
+		ret = pair_send_new(r->coordinator, slots_of(r, rank), MEET_SEND_MS);
 	return ret;
 }
 
@@ -105,7 +105,7 @@ static int tell(const struct perf_rank *r, enum perf_step step)
 		message = row_new(r);
 	else
 		message = json_pack("{s:s}", "step", perf_steps[PERF_GO]);
-	return pair_send_new(r->conductor, message, MEET_SEND_MS);
+	return pair_send_new(r->coordinator, message, MEET_SEND_MS);
 }
 
 /* Takes one message. Returns 1 if it is the answer to `step`, 0 if more follow, or -1. */
@@ -113,7 +113,7 @@ static int take(const struct perf_rank *r, enum perf_step step)
 {
 	json_t *message;
 	const char *name;
-	int ret = pair_recv(r->conductor, &message, FRAME_MS);
+	int ret = pair_recv(r->coordinator, &message, FRAME_MS);
 
 	if (ret)
 		return -1;
@@ -129,7 +129,7 @@ static int take(const struct perf_rank *r, enum perf_step step)
 /* Meets the other hosts. Waits as a rank does, so that it ends when another rank of its host has failed. */
 static int meet_hosts(struct perf_rank *r, enum perf_step step)
 {
-	struct pollfd pfd = { .fd = r->conductor, .events = POLLIN };
+	struct pollfd pfd = { .fd = r->coordinator, .events = POLLIN };
 	int ret = tell(r, step);
 
 	group_fed(r->group);
@@ -150,7 +150,7 @@ int perf_meet(struct perf_rank *r, enum perf_step step)
 
 	if (group_barrier(g))
 		return -GROUP_ERROR;
-	if (r->conductor < 0)
+	if (r->coordinator < 0)
 		return 0;
 	if (g->rank == g->first && meet_hosts(r, step))
 		return -GROUP_ERROR;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * anynet perf: where all ranks wait for each other. On one host that is a barrier. With several hosts the first rank
- * of each sends a message to the conductor (perf_conduct.c), by way of its worker (perf_worker.c), and waits until
+ * of each sends a message to the coordinator (perf_coordinator.c), by way of its worker (perf_worker.c), and waits until
  * all have done so:
  *
  *   ready  "net", "abi", "path", "places" (of its host's ranks): they listen -> all may connect. Before it, each way:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* anynet perf over several hosts: the worker; see perf_worker.h. It is between its ranks and the conductor. */
+/* anynet perf over several hosts: the worker; see perf_worker.h. It is between its ranks and the coordinator. */
 #include "perf_worker.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 
 struct ranks { /* the ranks of this host, in a process of their own */
 	pid_t pid;
-	int meets;       /* socket: what their first one tells the conductor; -1 = closed */
+	int meets;       /* socket: what their first one tells the coordinator; -1 = closed */
 	int errors;      /* pipe: their stderr; -1 = closed */
 	char text[2048]; /* the beginning of a line from there */
 	size_t bytes;
@@ -104,7 +104,7 @@ static bool is_step(const json_t *message)
 	return *member_text(message, "step") != '\0';
 }
 
-/* Returns 0, 1 if the conductor wants the ranks to end, or -1 if it has left. */
+/* Returns 0, 1 if the coordinator wants the ranks to end, or -1 if it has left. */
 static int pass_in(int control, struct ranks *r)
 {
 	json_t *message;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* anynet perf over several hosts: the worker of a host. It starts the ranks of its host when the conductor says so:
+/* anynet perf over several hosts: the worker of a host. It starts the ranks of its host when the coordinator says so:
  *
  *   run    "first", "ranks" (of all hosts), "options" (perf_words) -> the messages of perf_meet.h, and in between
  *          said "text": a line that a rank has printed

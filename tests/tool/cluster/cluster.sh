@@ -220,9 +220,9 @@ rendezvous)
 	plug 1000 0
 	meet=(--rendezvous 10.79.0.1:4711 --wait 250 "${brief[@]}")
 	ip netns exec "${hosts[0]}" "$tool" cluster "${meet[@]}" --nodes 3 --save "$out/run.json" >"$out/said" 2>"$out/told" &
-	conductor=$!
+	coordinator=$!
 	until ip netns exec "${hosts[2]}" bash -c 'exec 3<>/dev/tcp/10.79.0.1/4711' 2>/dev/null; do
-		kill -0 "$conductor" || fail "nobody conducts"
+		kill -0 "$coordinator" || fail "no coordinator"
 	done
 	# One connection sends nothing, one half a greeting: both stay open until the end.
 	ip netns exec "${hosts[2]}" bash -c 'exec 3<>/dev/tcp/10.79.0.1/4711 4<>/dev/tcp/10.79.0.1/4711; printf anyn >&4; cat <&3' >"$out/silent" &
@@ -236,12 +236,12 @@ rendezvous)
 		printf "anynetPR\0\0\0\2\0\0\0\x$(printf %x ${#join})%s" "$join" >&3
 		head -c 20 <&3 >/dev/null' &
 	ip netns exec "${hosts[1]}" "$tool" cluster "${meet[@]}" --nodes 3 || fail "the other host's status"
-	wait "$conductor"
+	wait "$coordinator"
 	[ $? = 2 ] || fail "a worker that leaves is no error"
 	said 'error: __b____evil: its worker has ended'
 	[ "$(jq -c '[(.links | length), .links[0].state]' "$out/run.json")" = '[1,"ok"]' ] || fail "the others did not meet"
 	[ "$(jq -r '[.hosts[].name] | unique | length' "$out/run.json")" = 3 ] || fail "two hosts of one name"
-	# Too few hosts arrive; and a host finds no conductor. On a busy machine the own worker may be late as well.
+	# Too few hosts arrive; and a host finds no coordinator. On a busy machine the own worker may be late as well.
 	: >"$out/said"
 	until grep -q 'only 1 of 2 hosts' "$out/said"; do
 		ip netns exec "${hosts[0]}" "$tool" cluster "${meet[@]}" --nodes 2 --wait 1 >"$out/said" 2>"$out/told"
@@ -254,39 +254,39 @@ rendezvous)
 	# Addresses distinguish hosts of the same name; ANYNET_ALLOW rejects others.
 	export ANYNET_ALLOW=10.79.0.1,10.79.0.2
 	ip netns exec "${hosts[0]}" "$tool" cluster "${meet[@]}" --nodes 2 --save "$out/run.json" >"$out/said" 2>"$out/told" &
-	conductor=$!
+	coordinator=$!
 	until ip netns exec "${hosts[2]}" bash -c 'exec 3<>/dev/tcp/10.79.0.1/4711' 2>/dev/null; do
-		kill -0 "$conductor" || fail "nobody conducts"
+		kill -0 "$coordinator" || fail "no coordinator"
 	done
 	ip netns exec "${hosts[2]}" "$tool" cluster "${meet[@]}" --nodes 2 >"$out/out" 2>&1
 	[ $? = 2 ] || fail "one that is not allowed took part"
 	ip netns exec "${hosts[1]}" "$tool" cluster "${meet[@]}" --nodes 2 || fail "the one that is allowed"
-	wait "$conductor" || fail "a rendezvous of two"
+	wait "$coordinator" || fail "a rendezvous of two"
 	unset ANYNET_ALLOW
 	[ "$(jq -r '[.hosts[].name | sub(".*@"; "")] | join(" ")' "$out/run.json")" = '10.79.0.1 10.79.0.2' ] || fail "names"
 	;;
 killed)
-	# The conductor is killed, then a worker, between rounds or within one.
+	# The coordinator is killed, then a worker, between rounds or within one.
 	make_hosts 3
 	make_ssh
 	plug 16 0
-	for who in conductor worker; do
+	for who in coordinator worker; do
 		: >"$out/told"
 		"$tool" cluster --ssh "$out/ssh" --hosts "$(names 3)" --seconds 1 --streams 1 --save "$out/run.json" \
 			>"$out/said" 2>"$out/told" &
-		conductor=$!
+		coordinator=$!
 		until grep -q 'round 1' "$out/told"; do
-			kill -0 "$conductor" || fail "the run ended early"
+			kill -0 "$coordinator" || fail "the run ended early"
 		done
-		[ "$who" = conductor ] || break
-		kill -KILL "$conductor"
-		wait "$conductor" 2>/dev/null
+		[ "$who" = coordinator ] || break
+		kill -KILL "$coordinator"
+		wait "$coordinator" 2>/dev/null
 		nobody_left
 	done
 	# Word splitting is intended.
 	# shellcheck disable=SC2046
 	kill -KILL $(ip netns pids "${hosts[2]}")
-	wait "$conductor"
+	wait "$coordinator"
 	[ $? = 2 ] || fail "a worker that vanishes is no error"
 	said 'error: h3: its worker has ended'
 	[ "$(jq -r '.links[] | select(.a != "h3" and .b != "h3") | .state' "$out/run.json")" = ok ] || fail "the others were not measured"
@@ -313,7 +313,7 @@ usage)
 	done
 	"$tool" cluster --hosts a,b --ssh ' ' >"$out/said" 2>&1
 	[ $? = 3 ] || fail "accepted: no command for ssh"
-	# Peers that are not a conductor, and not a worker.
+	# Peers that are not a coordinator, and not a worker.
 	printf 'GET / HTTP/1.1\r\n\r\n' | "$tool" cluster --worker >"$out/said" 2>"$out/told"
 	[ $? = 1 ] || fail "a worker with a foreign token"
 	"$tool" cluster --worker </dev/null >"$out/said" 2>"$out/told"

@@ -136,10 +136,10 @@ launcher)
 		done
 		cat "$out/$launcher".* >"$out/said"
 		said '6 ranks on 3 hosts'
-		[ "$(grep -c 'Out of bounds values : 0 OK' "$out/said")" = 1 ] || fail "$launcher: not one conductor"
+		[ "$(grep -c 'Out of bounds values : 0 OK' "$out/said")" = 1 ] || fail "$launcher: not one coordinator"
 		[ "$(awk '/Rank/ { print $7 }' "$out/said" | paste -sd' ')" = 'n1 n1 n2 n2 n3 n3' ] || fail "$launcher: hosts"
 	done
-	# Options that differ between hosts. The conductor has the exit status.
+	# Options that differ between hosts. The coordinator has the exit status.
 	as_host n1 "${meet[@]}" --nodes 2 >"$out/first" 2>&1 &
 	first=$!
 	as_host n2 "${meet[@]}" --nodes 2 -p reduce >"$out/second" 2>&1 &
@@ -213,19 +213,19 @@ wrong-data)
 	told '^anynet perf: WRONG RESULTS'
 	;;
 killed)
-	# A rank, a worker and the conductor are killed; a stopped rank ends the run by its deadline.
-	for who in rank worker conductor; do
+	# A rank, a worker and the coordinator are killed; a stopped rank ends the run by its deadline.
+	for who in rank worker coordinator; do
 		start_run
 		workers=("$(parent "$(parent "${ranks[1]}")")")
 		case $who in
 		rank) kill -KILL "${ranks[1]}" ;;
 		worker) kill -KILL "${workers[0]}" ;;
-		conductor) kill -KILL "$run" ;;
+		coordinator) kill -KILL "$run" ;;
 		esac
 		wait "$run" 2>/dev/null
 		status=$?
 		nobody_left
-		[ $who = conductor ] || [ $status = 2 ] || fail "$who: status $status"
+		[ $who = coordinator ] || [ $status = 2 ] || fail "$who: status $status"
 		case $who in
 		rank) told '^h2: anynet perf: rank 1 was killed by signal 9' ;;
 		worker) told '^anynet perf: h2: its worker has ended' ;;

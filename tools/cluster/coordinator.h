@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The conductor: lets the workers measure all pairs of hosts in rounds. */
-#ifndef CLUSTER_CONDUCT_H
-#define CLUSTER_CONDUCT_H
+/* The coordinator: lets the workers measure all pairs of hosts in rounds. */
+#ifndef CLUSTER_COORDINATOR_H
+#define CLUSTER_COORDINATOR_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -10,13 +10,13 @@
 
 #include "tools/pair/measure.h"
 
-struct conduct_options {
+struct coordinator_options {
 	struct measure measure;
 	bool terminal;        /* stderr is a terminal: overwrite the progress line */
 	const json_t *before; /* an earlier run, or NULL; pairs that became worse are repeated */
 };
 
 /* Returns the document (matrix.h) without findings; the caller releases it. Ends the workers. */
-json_t *conduct(struct node *nodes, size_t count, const struct conduct_options *options);
+json_t *coordinate(struct node *nodes, size_t count, const struct coordinator_options *options);
 
 #endif

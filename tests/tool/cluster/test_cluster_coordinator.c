@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "tools/cluster/conduct.h"
+#include "tools/cluster/coordinator.h"
 #include "tools/cluster/order.h"
 #include "tools/pair/wire.h"
 #include "tools/shared/member.h"
@@ -51,7 +51,7 @@ static void *work(void *arg)
 /* Runs two workers, which exit after these orders; the second listens on `port`. Returns the document. */
 static json_t *run(enum order_op client, enum order_op server, int port)
 {
-	static const struct conduct_options options = { .measure = { .streams = 1, .bytes = 1 } };
+	static const struct coordinator_options options = { .measure = { .streams = 1, .bytes = 1 } };
 	struct peer peers[2] = { { .last = client }, { .last = server } };
 	struct node nodes[2] = { 0 };
 	json_t *doc;
@@ -66,7 +66,7 @@ static json_t *run(enum order_op client, enum order_op server, int port)
 		peers[i].fd = ends[1];
 		assert_int_equal(pthread_create(&peers[i].thread, NULL, work, &peers[i]), 0);
 	}
-	doc = conduct(nodes, 2, &options);
+	doc = coordinate(nodes, 2, &options);
 	for (int i = 0; i < 2; i++)
 		pthread_join(peers[i].thread, NULL);
 	return doc;

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "tools/pair/wire.h"
-#include "tools/perf/perf_conduct.h"
+#include "tools/perf/perf_coordinator.h"
 #include "tools/shared/member.h"
 
 #define LONG_MS 60000
@@ -45,7 +45,7 @@ static json_t *made_up(const char *text)
 	return json_loads(bytes, 0, NULL);
 }
 
-/* Waits for the conductor's next step, and adds up the indexes received before. */
+/* Waits for the coordinator's next step, and adds up the indexes received before. */
 static int await_step(struct worker *w)
 {
 	json_t *message;
@@ -110,7 +110,7 @@ static int run(const char *const *first, const char *const *second, json_int_t *
 		workers[i].fd = ends[1];
 		assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
 	}
-	result = perf_conduct(nodes, 2, &options);
+	result = perf_coordinate(nodes, 2, &options);
 	for (int i = 0; i < 2; i++)
 		pthread_join(workers[i].thread, NULL);
 	*slots = workers[0].slots + workers[1].slots;
@@ -139,7 +139,7 @@ static void test_run(void **state)
 	assert_int_equal(slots, 10);
 }
 
-/* Ranks time out while they wait for another host: the conductor does not wait for that host. */
+/* Ranks time out while they wait for another host: the coordinator does not wait for that host. */
 static void test_ranks_time_out(void **state)
 {
 	static const char *const waits[] = { SLOTS("0", "1"),

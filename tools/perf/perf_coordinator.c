@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* anynet perf over several hosts: the conductor; see perf_conduct.h, and perf_meet.h for the messages. */
-#include "perf_conduct.h"
+/* anynet perf over several hosts: the coordinator; see perf_coordinator.h, and perf_meet.h for the messages. */
+#include "perf_coordinator.h"
 
 #include <errno.h>
 #include <math.h>
@@ -288,7 +288,7 @@ static int end(struct run *run)
 	return result;
 }
 
-int perf_conduct(struct node *nodes, size_t count, const struct perf_options *o)
+int perf_coordinate(struct node *nodes, size_t count, const struct perf_options *o)
 {
 	struct run *run = memory_get(sizeof(*run));
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The conductor; see conduct.h. */
-#include "conduct.h"
+/* The coordinator; see coordinator.h. */
+#include "coordinator.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +22,7 @@
 struct run { /* all workers and their results */
 	struct node *nodes;
 	size_t count;
-	const struct conduct_options *o;
+	const struct coordinator_options *o;
 	json_t *links;
 };
 
@@ -268,7 +268,7 @@ static json_t *describe(const struct run *run)
 			 "hosts", hosts, "links", run->links);
 }
 
-json_t *conduct(struct node *nodes, size_t count, const struct conduct_options *options)
+json_t *coordinate(struct node *nodes, size_t count, const struct coordinator_options *options)
 {
 	struct run run = { nodes, count, options, json_array() };
 	json_t *doc;
