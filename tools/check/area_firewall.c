@@ -18,6 +18,7 @@ static int interface_of_job(const struct check *check)
 
 struct tally {
 	int tried, dropped, rejected, perhaps;
+	int first_closed; /* port */
 	char chain[FIREWALL_CHAIN_BYTES];
 };
 
@@ -37,6 +38,8 @@ static void try_ports(const struct check *check, int interface, int low, int hig
 		};
 		enum firewall_verdict got = firewall_judge(check->firewall, &packet, chain);
 
+		if ((got == FIREWALL_DROPS || got == FIREWALL_REJECTS) && !tally->first_closed)
+			tally->first_closed = packet.port;
 		tally->tried++;
 		tally->dropped += got == FIREWALL_DROPS;
 		tally->rejected += got == FIREWALL_REJECTS;
@@ -52,25 +55,32 @@ static char *ports_text(int low, int high)
 	return low == high ? text_format("port %d", low) : text_format("ports %d to %d", low, high);
 }
 
+/* Names the closed ports. */
+static char *closed_text(const struct tally *tally, int low, int high)
+{
+	int closed = tally->dropped + tally->rejected;
+
+	if (closed == tally->tried)
+		return ports_text(low, high);
+	return text_format("%d of %d tested ports from %d to %d, such as %d,", closed, tally->tried,
+			   low, high, tally->first_closed);
+}
+
 void check_ports_open(struct check *check, int low, int high, const char *whose)
 {
 	int interface = check->firewall ? interface_of_job(check) : -1;
 	const char *name;
 	struct tally tally;
-	char *ports;
-	int closed;
 
 	if (interface < 0)
 		return;
 	name = check->interfaces.table.links[interface].name;
 	try_ports(check, interface, low, high, &tally);
-	closed = tally.dropped + tally.rejected;
-	ports = ports_text(low, high);
-	if (closed) {
+	if (tally.dropped + tally.rejected) {
 		found(check, CHECK_WARN, "firewall-closed",
-		      "this host's firewall %s connections to %s%s by %s: chain %s",
-		      tally.dropped ? "drops" : "refuses",
-		      closed < tally.tried ? "some of the " : "", ports, name, tally.chain);
+		      "this host's firewall %s connections to %s on %s: chain %s",
+		      tally.dropped ? "drops" : "rejects", closed_text(&tally, low, high), name,
+		      tally.chain);
 		found_why(check, "%s: other hosts %s", whose,
 			  tally.dropped ? "wait until they time out" : "are refused");
 		found_fix(check,
@@ -79,9 +89,9 @@ void check_ports_open(struct check *check, int low, int high, const char *whose)
 			  tally.chain, name, low, high);
 	} else if (tally.perhaps) {
 		found(check, CHECK_NOTE, "firewall-some",
-		      "this host's firewall accepts only some connections to %s by %s, perhaps by "
-		      "address (chain %s): it must accept all hosts of the job; %s",
-		      ports, name, tally.chain, whose);
+		      "this host's firewall may accept connections to %s on %s from some "
+		      "addresses only (chain %s): it must accept all hosts of the job; %s",
+		      ports_text(low, high), name, tally.chain, whose);
 	}
 }
 

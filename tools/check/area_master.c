@@ -113,9 +113,8 @@ static void check_route(struct check *check, const char *name, const struct sock
 		found(check, CHECK_ERROR, "master-no-route",
 		      "there is no route from this host to MASTER_ADDR=%s (%s): %s", name, text,
 		      strerror(error));
-		found_why(
-			check,
-			"its ranks wait for the master until they time out, and so do all others");
+		found_why(check,
+			  "its ranks wait for rank 0 until they time out, and so do all others");
 		found_fix(check,
 			  "ip route get %s; use an address of rank 0's host in a network that this "
 			  "host is in",
@@ -136,7 +135,7 @@ static void check_place(struct check *check, const struct layout *layout, const 
 	if (address_is_loopback(addr) && has_several_hosts(layout)) {
 		found(check, CHECK_ERROR, "master-loopback",
 		      "MASTER_ADDR=%s is %s, and the job has several hosts", name, text);
-		found_why(check, "every host looks for the master on itself: \"Timed out … waiting "
+		found_why(check, "every host looks for rank 0 on itself: \"Timed out … waiting "
 				 "for clients\"");
 		found_fix(check, "set it to an address of rank 0's host that the others reach; if "
 				 "it is that host's name, correct its line in /etc/hosts");
@@ -154,8 +153,8 @@ static void check_place(struct check *check, const struct layout *layout, const 
 		found(check, CHECK_WARN, "master-here",
 		      "MASTER_ADDR=%s is this host, but this is host %ld of the job", name,
 		      layout->node);
-		found_why(check, "the master is host 0");
-		found_fix(check, "set NODE_RANK=0 here, or MASTER_ADDR to host 0");
+		found_why(check, "rank 0 runs on host 0, and MASTER_ADDR is its address");
+		found_fix(check, "set NODE_RANK=0 here, or MASTER_ADDR to the address of host 0");
 	} else {
 		found(check, CHECK_OK, "master", "MASTER_ADDR=%s is %s, %s host", name, text,
 		      here ? "this" : "another");
@@ -173,10 +172,11 @@ static bool has_form(struct check *check, const char *name)
 
 	if (!url && !(colon && !strchr(colon + 1, ':') && *name != '['))
 		return true;
-	found(check, CHECK_ERROR, "master-form", "MASTER_ADDR=%s %s", name,
-	      url ? "is a URL" : "has a port");
-	found_why(check, "it must be a host name or address only: nothing of this name is found");
-	found_fix(check, "MASTER_ADDR=HOST and MASTER_PORT=PORT");
+	found(check, CHECK_ERROR, "master-form",
+	      "MASTER_ADDR=%s %s; expected a host name or an IP address", name,
+	      url ? "is a URL" : "contains a port");
+	found_why(check, "the name cannot be resolved, and ranks cannot connect to rank 0");
+	found_fix(check, "set MASTER_ADDR=HOST and MASTER_PORT=PORT");
 	return false;
 }
 
@@ -242,6 +242,6 @@ void check_master(struct check *check, const struct layout *layout)
 	found(check, CHECK_ERROR, "master-unresolved", "MASTER_ADDR=%s cannot be resolved: %s",
 	      name,
 	      error == EAI_AGAIN ? "no answer from the name server in time" : gai_strerror(error));
-	found_why(check, "this host's ranks wait for the master until they time out");
+	found_why(check, "this host's ranks wait for rank 0 until they time out");
 	found_fix(check, "use its IP address, or make the name resolvable on every host");
 }

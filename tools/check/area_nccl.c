@@ -49,7 +49,7 @@ static void report_user(struct check *check, const struct nccl_user *user)
 		      user->name, user->version, user->site->path);
 	} else if (user->path && !user->nccl.code) {
 		found(check, CHECK_WARN, "user-loads-damaged",
-		      "%s %s in %s loads %s, which is no library of NCCL", user->name,
+		      "%s %s in %s loads %s, which is not a library of NCCL", user->name,
 		      user->version, user->site->path, user->path);
 		found_why(check, "importing it fails: \"file too short\", \"invalid ELF header\", "
 				 "or symbols that are missing");

@@ -13,7 +13,8 @@
 
 #include "variables.h"
 
-#define NAME_BYTES 128
+#define NAME_BYTES     128
+#define RELEASES_NAMED 6 /* releases that are listed */
 
 /* " (in /etc/nccl.conf:3)", or "". */
 static const char *origin(const struct check *check, const char *name)
@@ -62,6 +63,27 @@ static void report_good(struct check *check, const struct nccl_variable *variabl
 	}
 }
 
+/* Lists the releases on this host that are older than `since`. */
+static char *releases_before(const struct nccl_copies *copies, int since)
+{
+	struct text_list list = { 0 };
+	char version[16];
+
+	for (size_t i = 0; i < copies->count; i++) {
+		int code = copies->list[i].version.code;
+
+		if (code > 0 && code < since)
+			text_list_add_new(&list, text_dup(nccl_version_text(code, version)));
+	}
+	for (size_t i = 0; i < copies->user_count; i++) {
+		int code = copies->users[i].nccl.code;
+
+		if (code > 0 && code < since)
+			text_list_add_new(&list, text_dup(nccl_version_text(code, version)));
+	}
+	return text_list_join(&list, RELEASES_NAMED);
+}
+
 /* Reports variables that the releases on this host do not read. */
 static void report_release(struct check *check, const struct nccl_variable *variable,
 			   const char *value)
@@ -82,14 +104,15 @@ static void report_release(struct check *check, const struct nccl_variable *vari
 		const struct anynet_config_row *row = row_of_alias(variable->name);
 
 		found(check, row ? CHECK_NOTE : CHECK_WARN, "too-new",
-		      "%s=%s is read by NCCL %s and newer, and all on this host are older%s",
+		      "%s=%s is read by NCCL %s and newer, and all releases on this host are older%s",
 		      variable->name, value, nccl_version_text(variable->since, version),
 		      row ? "; anynet supports it" : "");
 		found_fix(check, "unset it, or install a newer NCCL");
 	} else {
 		found(check, CHECK_NOTE, "partly-too-new",
-		      "%s=%s is read by NCCL %s and newer, and some on this host are older",
-		      variable->name, value, nccl_version_text(variable->since, version));
+		      "%s=%s is read by NCCL %s and newer, but not by NCCL %s on this host",
+		      variable->name, value, nccl_version_text(variable->since, version),
+		      releases_before(&check->copies, variable->since));
 	}
 }
 

@@ -105,7 +105,7 @@ void library_read(const struct host *host, const char *path, struct library *lib
 	if (name)
 		library_open_name(name, library);
 	else
-		*library = (struct library){ .error = text_format("%s is not there", path) };
+		*library = (struct library){ .error = text_format("%s does not exist", path) };
 }
 
 bool library_has_version(const struct host *host, const char *path, const char *version)

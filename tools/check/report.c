@@ -82,7 +82,8 @@ static json_t *settings(void)
 			continue;
 		name = text_copy(*variable, (size_t)(value - *variable));
 		json_object_set_new(all, name,
-				    document_text(scrub_is_known(name) ? value + 1 : "[left out]"));
+				    document_text(scrub_is_known(name) ? value + 1
+								       : "(not shown)"));
 	}
 	return all;
 }

@@ -62,6 +62,6 @@ void compare_links(struct blame *slower, struct blame *later, const struct matri
 
 void compare_names(json_t *findings, const struct matrix *m, const struct matrix *before)
 {
-	name_hosts(findings, m, before, "was not in the earlier run");
-	name_hosts(findings, before, m, "was in the earlier run, and is missing now");
+	name_hosts(findings, m, before, "is in this run, but was not in the earlier one");
+	name_hosts(findings, before, m, "was in the earlier run, but not in this one");
 }

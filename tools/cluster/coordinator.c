@@ -59,7 +59,7 @@ static void choose_address(struct node *node)
 
 static void reject_facts(struct node *node)
 {
-	node_fail(node, "its worker reports impossible facts about the host");
+	node_fail(node, "its worker reports invalid facts about the host");
 	json_decref(node->facts);
 	node->facts = NULL;
 }
@@ -71,7 +71,8 @@ static void ask_facts(struct run *run)
 	print_progress(run, "versions, settings, devices");
 	for (size_t i = 0; i < run->count; i++) {
 		if (run->nodes[i].fd >= 0 && !run->nodes[i].port)
-			node_fail(&run->nodes[i], "its worker names no port for pairs");
+			node_fail(&run->nodes[i],
+				  "its worker did not send the port on which it serves pairs");
 	}
 	send_order_all(run, &(struct order){ .op = ORDER_FACTS });
 	for (size_t i = 0; i < run->count; i++) {
@@ -81,7 +82,7 @@ static void ask_facts(struct run *run)
 		node->facts = json_incref(json_object_get(reply, "facts"));
 		node->launcher = json_incref(json_object_get(reply, "launcher"));
 		if (reply && !json_is_object(node->facts))
-			node_fail(node, "its worker reports nothing about the host: %.100s",
+			node_fail(node, "facts about the host are missing: %.100s",
 				  member_text(reply, "error"));
 		else if (reply &&
 			 (!facts_within_bounds(node->facts) || !facts_are_short(node->launcher)))

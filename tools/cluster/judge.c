@@ -12,6 +12,7 @@
 #include "tools/shared/judge/hosts.h"
 #include "tools/shared/judge/verdict.h"
 #include "tools/shared/member.h"
+#include "tools/shared/text.h"
 
 #define SLOW    0.5  /* bandwidth below this share of the median is slow */
 #define LATE    3.0  /* minimum round trips above this multiple of their median are high */
@@ -33,7 +34,7 @@ static const struct {
 } groups[GROUPS] = {
 	[BROKEN] = { "broken", "broken" },        [LOSS] = { "loss", "packets are lost" },
 	[NAT] = { "nat", "address translation" }, [MTU] = { "mtu", "different MTU" },
-	[CLOCK] = { "clock", "clocks differ" },   [OTHER] = { "other", "odd" },
+	[CLOCK] = { "clock", "clocks differ" },   [OTHER] = { "other", "other problem" },
 };
 
 static enum group group_of(const json_t *finding)
@@ -63,35 +64,46 @@ static bool is_slow(const struct gathered *k, size_t a, size_t b)
 	return mb_s > 0 && mb_s < SLOW * k->mb_s;
 }
 
+/* The names of the hosts of a measured pair. */
+static struct verdict_hosts hosts_of(const struct matrix *m, size_t a, size_t b)
+{
+	bool backwards = matrix_at(m, a, b)->backwards;
+
+	return (struct verdict_hosts){ m->names[backwards ? b : a], m->names[backwards ? a : b] };
+}
+
 static void take_finding(struct gathered *k, size_t a, size_t b, const json_t *finding)
 {
 	enum group group = group_of(finding);
 	const char *why = member_text(finding, "why"), *fix = member_text(finding, "fix");
-	bool backwards = matrix_at(k->m, a, b)->backwards;
+	const char *id = member_text(finding, "id"), *ends = "";
+	struct verdict_hosts hosts = hosts_of(k->m, a, b);
 
 	if (!strcmp(member_text(finding, "level"), "note"))
 		return;
 	/* take_figures compares rates with the median of all pairs instead. */
-	if (!strcmp(member_text(finding, "id"), "lopsided"))
+	if (!strcmp(id, "lopsided"))
 		return;
 	/* The fix of `anynet pair` refers to `anynet serve`, which nobody has run here. */
-	if (!strcmp(member_text(finding, "id"), "failure")) {
+	if (!strcmp(id, "failure")) {
 		why = "This pair could not be measured; most likely NCCL cannot connect it.";
 		fix = "Check firewalls, routes and interfaces between the two; --port sets a "
 		      "fixed port for this test.";
 	}
-	/* The finding is in terms of a local and a remote end: name the two hosts. */
+	/* These hold the error of one host about "the other host": name the two. */
+	if (!strcmp(id, "failure") || !strcmp(id, "plugin"))
+		ends = text_format("from %s to %s: ", hosts.client, hosts.server);
 	blame_pair(k->by[group], a, b,
 		   &(struct advice){
 			   .level = member_text(finding, "level"), .why = why, .fix = fix },
-		   "local %s, remote %s: %.600s", k->m->names[backwards ? b : a],
-		   k->m->names[backwards ? a : b], member_text(finding, "finding"));
+		   "%s%.600s", ends, member_text(finding, "finding"));
 }
 
 static void take_pair(struct gathered *k, size_t a, size_t b)
 {
 	const json_t *link = matrix_at(k->m, a, b)->link, *finding;
-	json_t *list = verdict_link(json_object_get(link, "measured"));
+	struct verdict_hosts hosts = hosts_of(k->m, a, b);
+	json_t *list = verdict_link(json_object_get(link, "measured"), &hosts);
 	size_t i;
 
 	json_array_append_new(k->lists, list);
@@ -213,10 +225,9 @@ static void missing(json_t *findings, const json_t *hosts)
 			continue;
 		judge_add(findings,
 			  &(struct advice){
-				  "missing", "error",
-				  "Some or all measurements with this host failed.",
-				  "See the reason. Check that login works and that the same "
-				  "version of anynet is installed." },
+				  "missing", "error", "Measurements with this host are missing.",
+				  "Check that login to the host works, and that the same version "
+				  "of anynet is installed there." },
 			  "%.64s: %.600s", member_text(host, "name"), error);
 		finding_concerns(findings, json_pack("[s]", member_text(host, "name")));
 	}

@@ -83,7 +83,7 @@ json_t *link_new(const char *a, const char *b, json_t *result)
 	tcp = json_object_get(result, "tcp");
 	latency = json_object_get(run, "latency");
 	path = member_text(run, "transport");
-	findings = verdict_link(result);
+	findings = verdict_link(result, &(struct verdict_hosts){ a, b });
 	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
 		json_t *part = json_object_get(result, kept[i]);
 

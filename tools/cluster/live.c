@@ -62,7 +62,7 @@ static void show(const json_t *findings, json_t **last)
 
 	if (!*last || !json_equal(*last, now)) {
 		print_line(stdout, "%s  %s", now_utc(when),
-			   json_array_size(findings) ? "to blame:" : "nothing is wrong");
+			   json_array_size(findings) ? "jobs are delayed by:" : "nothing is wrong");
 		print_findings(stdout, findings, &terminal);
 	}
 	json_decref(*last);

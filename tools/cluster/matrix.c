@@ -23,7 +23,7 @@ static int read_names(const json_t *hosts, struct matrix *m, const char **why)
 	size_t count = json_array_size(hosts);
 
 	if (!count || count > HOSTS_MAX) {
-		*why = "it has no list of hosts, or too many";
+		*why = count ? "it has too many hosts" : "it has no list of hosts";
 		return -1;
 	}
 	m->names = memory_get(count * sizeof(*m->names));

@@ -80,11 +80,11 @@ static json_t *gather(void *arg)
 
 static json_t *do_facts(const struct cluster_worker *w)
 {
-	json_t *facts = task_run(gather, (void *)(uintptr_t)w->plugin, ORDER_FACTS_MS);
-
-	return facts ? facts
-		     : json_pack("{s:s}", "error", "the process that examines this host died");
+	return task_run(gather, (void *)(uintptr_t)w->plugin, ORDER_FACTS_MS,
+			"the process that examines this host");
 }
+
+#define MEASURING "the measuring process"
 
 struct measurement {
 	const struct cluster_worker *w;
@@ -127,15 +127,14 @@ static json_t *do_pair(const struct cluster_worker *w, int control, const struct
 		if (poll(pfds, 2, left) <= 0)
 			continue;
 		if (pfds[1].revents) {
-			json_decref(task_end(&task));
+			json_decref(task_end(&task, MEASURING));
 			return NULL;
 		}
 		if (pfds[0].revents && task_read(&task))
 			break;
 	}
-	result = task_end(&task);
-	return result ? json_pack("{s:o}", "result", result)
-		      : json_pack("{s:s}", "error", "the measuring process ended without a result");
+	result = task_end(&task, MEASURING);
+	return json_object_get(result, "error") ? result : json_pack("{s:o}", "result", result);
 }
 
 static json_t *do_stats(void)

@@ -224,11 +224,11 @@ int cmd_explain(int argc, char **argv)
 		.options = arguments,
 		.parser = parse,
 		.args_doc = "[LOG...]",
-		.doc = "Reads logs of NCCL, PyTorch, CuPy, Lightning, torchrun and Slurm, of one or "
-		       "more ranks, and reports which line is the cause, what it means and how to fix "
-		       "it. Without LOG, or for '-', reads the standard input.\vExit status: 0 nothing "
-		       "found, or only harmless lines, 1 warnings only, 2 errors, 3 a log or rules "
-		       "could not be read.",
+		.doc = "Reads logs of NCCL, PyTorch, CuPy, Lightning, JAX, Ray, DeepSpeed, MPI, "
+		       "torchrun, Slurm, Kubernetes and the kernel, of one or more ranks, and reports "
+		       "which line is the cause, what it means and how to fix it. Without LOG, or for "
+		       "'-', reads the standard input.\vExit status: 0 nothing found, or only harmless "
+		       "lines, 1 warnings only, 2 errors, 3 a log or rules could not be read.",
 		.children = output_args,
 	};
 	struct options options = { 0 };

@@ -79,7 +79,10 @@ static int check_rule(struct parser *p, const struct rule *rule)
 		return 0;
 	}
 	if (!rule->title || !rule->why || !rule->fix)
-		return complain(p, "[%s] lacks one of title, why and fix", rule->id);
+		return complain(p, "[%s] has no %s", rule->id,
+				!rule->title ? "title"
+				: !rule->why ? "why"
+					     : "fix");
 	if (rule->kind == RULE_DIFFER || rule->kind == RULE_BEHIND) {
 		for (int i = 0; i < rule->line_count; i++)
 			if (!pattern_has_field(rule->lines[i], "value"))
@@ -236,7 +239,7 @@ static int set(struct parser *p, const char *name, const char *value)
 static int go_on(struct parser *p, const char *more)
 {
 	if (!p->last)
-		return complain(p, "a continuation line that continues nothing");
+		return complain(p, "a continuation line without a line before it");
 	if (strlen(*p->last) + strlen(more) + 2 > VALUE_BYTES)
 		return complain(p, "a text of more than %d bytes", VALUE_BYTES);
 	*p->last = text_format("%s %s", *p->last, more);

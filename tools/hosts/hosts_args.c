@@ -35,7 +35,7 @@ static const struct argp_option options[] = {
 	  7 },
 	{ NULL, 0, NULL, 0, "Hosts started by a launcher, this command on each:", 8 },
 	{ "rendezvous", KEY_RENDEZVOUS, "HOST:PORT", 0,
-	  "rendezvous address; HOST coordinates the run", 8 },
+	  "rendezvous address; the process on HOST is the coordinator", 8 },
 	{ "nodes", KEY_NODES, "N", 0, "number of hosts (default: from torchrun or Slurm)", 8 },
 	{ "wait", KEY_WAIT, "S", 0, "time to wait for hosts (60)", 8 },
 	{ "worker", KEY_WORKER, NULL, OPTION_HIDDEN, "", 8 },

@@ -64,12 +64,12 @@ static void welcome(struct node *node, int ms)
 	int ret = pair_greet_after_noise(node->fd, &version, ms);
 
 	if (ret == -EPROTONOSUPPORT)
-		node_fail(node, "its anynet uses version %u of the protocol, this one %d", version,
-			  PAIR_VERSION);
+		node_fail(node, "its anynet uses version %u of the pair protocol, this host %d",
+			  version, PAIR_VERSION);
 	else if (ret == -ETIMEDOUT)
-		node_fail(node, "no worker started in time");
+		node_fail(node, "anynet did not start there in time");
 	else if (ret)
-		node_fail(node, "no worker started");
+		node_fail(node, "anynet did not start there");
 	else if (pair_recv(node->fd, &join, ms) || join_parse(join, name, &node->port))
 		node_fail(node, "its worker did not join");
 	json_decref(join);

@@ -40,7 +40,7 @@ static int exchange_facts(struct client *c)
 	if (!facts_within_bounds(json_object_get(c->result, "remote"))) {
 		json_object_del(c->result, "remote");
 		return client_fail(c, "comparing versions and settings", "",
-				   "the server reports impossible facts about its host");
+				   "the other host reports invalid facts about itself");
 	}
 	return 0;
 }

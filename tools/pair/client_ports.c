@@ -52,7 +52,7 @@ static json_t *dial(struct client *c, const struct route *r, long long bytes, in
 				 "the address cannot be used for connections");
 	}
 	if (!r->to_server)
-		return client_ask(c, "connecting from the server", message, DIAL_REPLY_MS);
+		return client_ask(c, "connecting from the other host", message, DIAL_REPLY_MS);
 	answer = dial_from_here(c, &parsed);
 	json_decref(message);
 	return answer;
@@ -152,8 +152,8 @@ static int try_ports(struct client *c, const json_t *offer, bool to_server)
 	json_t *first = NULL;
 	size_t i;
 
-	client_tell(c, to_server ? "data ports of the server"
-				 : "data ports of this host, from the server");
+	client_tell(c, to_server ? "data ports of the other host"
+				 : "data ports of this host, from the other host");
 	json_array_foreach (list, i, port) {
 		const struct route r = { to_server, port, member_text(offer, "token") };
 
@@ -180,7 +180,7 @@ int client_measure_ports(struct client *c)
 	struct responder *responder;
 	int ret;
 
-	offer = client_ask(c, "opening data ports on the server",
+	offer = client_ask(c, "opening data ports on the other host",
 			   json_pack("{s:s}", "op", "listen"), CLIENT_REPLY_MS);
 	if (!offer)
 		return -1;
@@ -188,7 +188,7 @@ int client_measure_ports(struct client *c)
 	json_decref(offer);
 	if (ret)
 		return -1;
-	closed = client_ask(c, "closing data ports on the server",
+	closed = client_ask(c, "closing data ports on the other host",
 			    json_pack("{s:s}", "op", "unlisten"), CLIENT_REPLY_MS);
 	json_decref(closed);
 	if (!closed)

@@ -37,11 +37,11 @@ const char *client_why(int ret)
 {
 	switch (-ret) {
 	case ETIMEDOUT:
-		return "the server does not answer in time";
+		return "the other host does not answer in time";
 	case ECONNRESET:
-		return "the server closed the connection, or disappeared";
+		return "the other host closed the connection";
 	case EPROTO:
-		return "the server's answer is invalid";
+		return "the other host's answer is invalid";
 	default:
 		return strerror(-ret);
 	}
@@ -71,9 +71,9 @@ int client_connect(struct client *c)
 		return 0;
 	}
 	if (fd == -ENOENT)
-		return client_fail(c, "the server's name", "Check the name, /etc/hosts and DNS.",
-				   "%s", why_not);
-	return client_fail(c, "connecting to the server",
+		return client_fail(c, "the name of the other host",
+				   "Check the name, /etc/hosts and DNS.", "%s", why_not);
+	return client_fail(c, "connecting to the other host",
 			   fd == -ECONNREFUSED
 				   ? "Start `anynet serve` on that host. If it uses another port "
 				     "(`anynet serve --port`), give HOST:PORT here."
@@ -90,16 +90,16 @@ int client_greet(struct client *c)
 	int ret = pair_greet(c->fd, true, &version, opening, GREET_MS);
 
 	if (ret == -EPROTONOSUPPORT)
-		return client_fail(c, "greeting the server",
-				   "Install the same anynet on both hosts.",
-				   "it uses version %u of the pair protocol, this one %d", version,
-				   PAIR_VERSION);
+		return client_fail(
+			c, "starting the session", "Install the same anynet on both hosts.",
+			"the other host uses version %u of the pair protocol, this host %d",
+			version, PAIR_VERSION);
 	if (ret == -EPROTO)
-		return client_fail(c, "greeting the server", "Give the port of `anynet serve`.",
-				   "no `anynet serve` answers there, but '%s'", opening);
-	return ret ? client_fail(c, "greeting the server",
+		return client_fail(c, "starting the session", "Give the port of `anynet serve`.",
+				   "another program than `anynet serve` answers: '%s'", opening);
+	return ret ? client_fail(c, "starting the session",
 				 "Check that it is `anynet serve`, and not busy with another "
-				 "client.", "%s",
-				 client_why(ret))
+				 "client.",
+				 "%s", client_why(ret))
 		   : 0;
 }

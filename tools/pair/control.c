@@ -57,6 +57,7 @@ int control_open(const char *host, int port, char *why)
 	freeaddrinfo(found);
 	if (fd < 0)
 		snprintf(why, CONTROL_TEXT, "%.255s port %d: %s", host, port,
-			 fd == -ETIMEDOUT ? "no answer: filtered?" : strerror(-fd));
+			 fd == -ETIMEDOUT ? "no answer; a firewall may drop the packets"
+					  : strerror(-fd));
 	return fd;
 }

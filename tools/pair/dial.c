@@ -92,7 +92,7 @@ static int meet(struct run *run)
 	proof_make(run->dial->token, nonce, wanted);
 	if (pair_read(run->fd, proof, sizeof(proof), DIAL_WAIT_MS) ||
 	    memcmp(proof, wanted, sizeof(proof)) != 0)
-		return fail(run, "not ours", ECONNRESET);
+		return fail(run, "not anynet", ECONNRESET);
 	if (pair_write(run->fd, run->dial->token, DIAL_TOKEN_BYTES, DIAL_WAIT_MS))
 		return fail(run, "stalled", ETIMEDOUT);
 	return 0;
@@ -133,7 +133,7 @@ static int connect_to(struct run *run)
 /* A connection that ends before the count belongs to another program, or was cut on the path. */
 static int broken(struct run *run, int error)
 {
-	return fail(run, error ? "failed" : "not ours", error ? error : ECONNRESET);
+	return fail(run, error ? "failed" : "not anynet", error ? error : ECONNRESET);
 }
 
 static int send_some(struct run *run, bool in_time)

@@ -27,7 +27,7 @@ struct dial {
 
 /*
  * Returns an object with "state": "ok", "refused", "no answer", "unreachable", "stalled"
- * (connected, but bytes do not arrive), "not ours" (another program answers), or "failed" (no
+ * (connected, but bytes do not arrive), "not anynet" (another program answers), or "failed" (no
  * socket, …), and a text in "error". If connected, also "connect_us", "bytes" (counted by the other
  * end), "us", and the statistics of account.h: "mss", "pmtu", "rtt_us", "window_bytes", "segments",
  * "retransmits", "busy_us", "rwnd_limited_us", "sndbuf_limited_us". Connecting takes at most 4 ×

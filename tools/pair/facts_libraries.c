@@ -56,7 +56,8 @@ void facts_ask_libraries(json_t *facts)
 {
 	/* The first two come from NCCL, the others from the driver. */
 	static const char *const names[] = { "nccl", "nccl_file", "gpus", "driver" };
-	json_t *answers[] = { task_run(ask_nccl, NULL, ASK_MS), task_run(ask_nvml, NULL, ASK_MS) };
+	json_t *answers[] = { task_run(ask_nccl, NULL, ASK_MS, "the process that loads NCCL"),
+			      task_run(ask_nvml, NULL, ASK_MS, "the process that loads NVML") };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		json_object_set_new(facts, names[i],

@@ -64,13 +64,13 @@ static void print_advice(FILE *out, const struct terminal *terminal, const char 
 	print_wrapped(out, terminal_width(terminal, WIDTH), FINDING_INDENT, line);
 }
 
-static void print_host(FILE *out, const struct terminal *t, const char *head, const json_t *facts)
+static void print_host(FILE *out, const struct terminal *t, const char *which, const json_t *facts)
 {
 	const json_t *dev;
 	size_t i;
 
-	print_row(out, t, INDENT, "%s %.64s: anynet %.32s, NCCL %.64s, Linux %.64s", head,
-		  member_text(facts, "host"), member_text(facts, "version"),
+	print_row(out, t, INDENT, "host   %.64s (%s): anynet %.32s, NCCL %.64s, Linux %.64s",
+		  member_text(facts, "host"), which, member_text(facts, "version"),
 		  *member_text(facts, "nccl") ? member_text(facts, "nccl")
 					      : "not on the library search path",
 		  member_text(facts, "kernel"));
@@ -108,7 +108,7 @@ static void print_way(FILE *out, const struct terminal *t, const json_t *result)
 		break;
 	}
 	if (clock)
-		print_row(out, t, INDENT, "clock  remote %.3f ms %s, accurate to %.3f ms",
+		print_row(out, t, INDENT, "clock  other host %.3f ms %s, accurate to %.3f ms",
 			  fabs(offset), offset < 0 ? "behind" : "ahead",
 			  member_real(clock, "error_ns") / 1e6);
 }
@@ -225,9 +225,9 @@ void print_result(const json_t *result, FILE *out, const struct terminal *t)
 		print_findings(out, findings, t);
 		return;
 	}
-	print_host(out, t, "local ", json_object_get(result, "local"));
+	print_host(out, t, "this host", json_object_get(result, "local"));
 	if (json_object_get(result, "remote")) {
-		print_host(out, t, "remote", json_object_get(result, "remote"));
+		print_host(out, t, "other host", json_object_get(result, "remote"));
 		print_way(out, t, result);
 	}
 	print_ports(out, t, result);

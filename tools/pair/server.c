@@ -86,10 +86,12 @@ static json_t *do_dial(struct session *s, const struct request *request)
 {
 	struct dial d;
 
-	if (++s->dials > DIALS_MAX || !ports_find(s->fd, s->theirs, request, &d))
+	if (++s->dials > DIALS_MAX)
 		return json_pack("{s:s, s:s}", "state", "failed", "error",
-				 "the address does not belong to one of that host's devices, or "
-				 "there were too many");
+				 "more connections were requested than a session may have");
+	if (!ports_find(s->fd, s->theirs, request, &d))
+		return json_pack("{s:s, s:s}", "state", "failed", "error",
+				 "the address does not belong to one of that host's devices");
 	return dial_run(&d);
 }
 
@@ -225,7 +227,7 @@ static void serve_client(int fd, const struct sockaddr_storage *peer, const char
 	if (!ret)
 		ret = pair_speak(fd, SERVER_GREET_MS);
 	if (!ret && version != PAIR_VERSION)
-		say("%s uses version %u of the pair protocol, this one %d: closed", address,
+		say("%s uses version %u of the pair protocol, this host %d: closed", address,
 		    version, PAIR_VERSION);
 	else if (ret)
 		say("%s is not `anynet pair` (%s%s%s): closed", address,

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -61,36 +62,50 @@ int task_read(struct task *task)
 	return !n || (n < 0 && errno != EINTR);
 }
 
-json_t *task_end(struct task *task)
+/* `status` is from waitpid. SIGKILL may be the one of task_end. */
+static json_t *failure(const char *what, int status)
+{
+	char text[200];
+
+	if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
+		snprintf(text, sizeof(text), "%s ended: signal %d (%s)", what, WTERMSIG(status),
+			 strsignal(WTERMSIG(status)));
+	else
+		snprintf(text, sizeof(text), "%s ended without a result", what);
+	return json_pack("{s:s}", "error", text);
+}
+
+json_t *task_end(struct task *task, const char *what)
 {
 	json_t *result = task->bytes ? json_loadb(task->text, task->bytes, 0, NULL) : NULL;
+	int status = 0;
 
 	if (task->pid > 0) {
 		close(task->out);
 		kill(task->pid, SIGKILL);
-		waitpid(task->pid, NULL, 0);
+		waitpid(task->pid, &status, 0);
 	}
 	free(task->text);
 	*task = (struct task){ .out = -1 };
 	if (json_is_object(result))
 		return result;
 	json_decref(result);
-	return NULL;
+	return failure(what, status);
 }
 
-json_t *task_run(json_t *(*run)(void *arg), void *arg, int ms)
+json_t *task_run(json_t *(*run)(void *arg), void *arg, int ms, const char *what)
 {
 	uint64_t end = now_ms() + (uint64_t)ms;
-	int left;
 	struct task task;
+	int left, ret = task_start(&task, run, arg);
 
-	if (task_start(&task, run, arg))
-		return NULL;
+	if (ret)
+		return json_pack("{s:s}", "error", strerror(-ret));
 	while ((left = ms_until(end))) {
 		struct pollfd pfd = { .fd = task.out, .events = POLLIN };
 
 		if (poll(&pfd, 1, left) > 0 && task_read(&task))
 			break;
 	}
-	return task_end(&task);
+	return task_end(&task, what);
 }

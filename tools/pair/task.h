@@ -24,10 +24,13 @@ int task_start(struct task *task, json_t *(*run)(void *arg), void *arg);
 /* Reads the available output. Returns 1 if the task has ended (call task_end), else 0. */
 int task_read(struct task *task);
 
-/* Kills the process if it still runs. Returns its object, or NULL; the caller releases it. */
-json_t *task_end(struct task *task);
+/*
+ * Kills the process if it still runs. Returns its object, or {"error": text} if it sent none; the
+ * caller releases it. `what` names the process in the text.
+ */
+json_t *task_end(struct task *task, const char *what);
 
-/* Starts a task, waits for at most `ms`, and ends it. */
-json_t *task_run(json_t *(*run)(void *arg), void *arg, int ms);
+/* Starts a task, waits for at most `ms`, and ends it. Returns the same as task_end. */
+json_t *task_run(json_t *(*run)(void *arg), void *arg, int ms, const char *what);
 
 #endif

@@ -192,7 +192,7 @@ static int exchange_handles(struct side *s)
 
 		if (!hex ||
 		    !hex_parse(hex, traffic_out(&s->net, i)->slot->handle, DRIVER_HANDLE_BYTES))
-			ret = side_fail(s, "the handles from the other host are damaged");
+			ret = side_fail(s, "the other host sent invalid handles");
 	}
 	json_decref(theirs);
 	return *s->net.error ? -1 : ret;
@@ -250,9 +250,7 @@ static json_t *run_order(void *arg)
 json_t *traffic_run(int fd, const struct traffic *t)
 {
 	struct order order = { fd, t };
-	json_t *result = task_run(run_order, &order, PROCESS_MS + 4 * t->ms);
 
-	return result ? result
-		      : json_pack("{s:s}", "error",
-				  "the process that drives the plugin ended without a result");
+	return task_run(run_order, &order, PROCESS_MS + 4 * t->ms,
+			"the process that drives the plugin");
 }

@@ -52,7 +52,7 @@ static int open_buffers(struct perf_rank *r)
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (r->input == MAP_FAILED) {
 		r->input = NULL;
-		group_say(r->group, "no memory for buffers of %zu bytes", 2 * bytes);
+		group_say(r->group, "out of memory: buffers of %zu bytes", 2 * bytes);
 		return -GROUP_ERROR;
 	}
 	r->output = (char *)r->input + bytes;
@@ -215,8 +215,9 @@ int perf_run(const struct perf_options *o, int first, int coordinator)
 	struct group g;
 	int result;
 
-	if (group_create(&g, "anynet perf", o->here, sizeof(struct perf_area))) {
-		fprintf(stderr, "anynet perf: no shared memory\n");
+	result = group_create(&g, "anynet perf", o->here, sizeof(struct perf_area));
+	if (result) {
+		fprintf(stderr, "anynet perf: shared memory: %s\n", strerror(-result));
 		return GROUP_ERROR;
 	}
 	g.first = first;

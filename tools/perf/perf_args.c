@@ -36,7 +36,7 @@ static const struct argp_option options[] = {
 	{ "stepfactor", 'f', "N", 0, "multiply the size by N from line to line (2)", 2 },
 	{ "stepbytes", 'i', "BYTES", 0, "add BYTES from line to line instead", 2 },
 	{ "iters", 'n', "N", 0, "timed operations per size (20)", 3 },
-	{ "warmup_iters", 'w', "N", 0, "operations before those (2)", 3 },
+	{ "warmup_iters", 'w', "N", 0, "operations before the timed ones (2)", 3 },
 	{ "check", 'c', "0|1", 0, "check every element of one more operation (1)", 3 },
 	{ "datatype", 'd', "TYPE", 0, "float or int32 (float)", 3 },
 	{ "net", KEY_NET, "SPEC", 0,
@@ -137,7 +137,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'p':
 		o->pattern = perf_pattern_of(arg);
 		if (!o->pattern)
-			argp_error(state, "pattern '%s': see --help", arg);
+			argp_error(state, "unknown pattern '%s'; --help lists them", arg);
 		break;
 	case 'b':
 		o->min_bytes = (size_t)args_size(state, "-b", arg, 1, BYTES_MAX);

@@ -140,7 +140,7 @@ static int meet_hosts(struct perf_rank *r, enum perf_step step)
 			return -GROUP_ERROR;
 	}
 	if (ret < 0)
-		group_say(r->group, "the connection to the coordinating host is lost");
+		group_say(r->group, "the connection to the coordinator is lost");
 	return ret < 0 ? -GROUP_ERROR : 0;
 }
 

@@ -173,7 +173,7 @@ static int run(const struct perf_options *o, int first, int control)
 /* The ranks could wait for each other forever, or take part of the data for all. */
 static int reject(int control, const char *own)
 {
-	static const char text[] = "started with other options than the coordinating host: ";
+	static const char text[] = "started with other options than the coordinator: ";
 	char line[1024];
 
 	snprintf(line, sizeof(line), "%s%s", text, own);

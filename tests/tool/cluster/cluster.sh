@@ -184,7 +184,7 @@ clean)
 	# A missing measurement is not slower; a host that is missing now is only a note.
 	cluster 0 --hosts h1,h3 "${brief[@]}" --save "$out/run.json" --baseline "$out/before.json"
 	found
-	said 'note: h2: was in the earlier run, and is missing now'
+	said 'note: h2: was in the earlier run, but not in this one'
 	nobody_left
 	;;
 settings)
@@ -201,7 +201,7 @@ settings)
 	cluster 2 --hosts "$(names 4)" "${brief[@]}" --save "$out/run.json" --html "$out/page.html"
 	found 'error missing h4' 'error broken h3' 'warning setting h2' 'error launcher h3' \
 		'error launcher ' 'error device h3'
-	said "error: h4: no worker started: 'Cannot open network namespace"
+	said "error: h4: anynet did not start there: 'Cannot open network namespace"
 	said 'error: h3: broken with 2 of 2 hosts'
 	said 'warning: NCCL_ALGO: Tree on h2; Ring on h1, h3'
 	said 'error: WORLD_SIZE: 16 on h3; 24 on h1, h2'
@@ -332,12 +332,12 @@ usage)
 	[ $? = 2 ] || fail "a large run is no baseline"
 	rm "$out/before.json"
 	"$tool" cluster --hosts a,b --ssh "no-such-command-$$" >"$out/said" 2>"$out/told"
-	said "error: a: no worker started: 'no-such-command-$$: No such file or directory'"
+	said "error: a: anynet did not start there: 'no-such-command-$$: No such file or directory'"
 	# The command for ssh may have many words.
 	printf '#!/bin/sh\necho "$#" >&2\n' >"$out/count"
 	chmod +x "$out/count"
 	"$tool" cluster --hosts a,b --ssh "$out/count $(seq -s ' ' 100)" >"$out/said" 2>"$out/told"
-	said "error: a: no worker started: '102'"
+	said "error: a: anynet did not start there: '102'"
 	"$tool" cluster --hosts a,b --ssh yes >"$out/said" 2>"$out/told"
 	[ $? = 2 ] || fail "endless noise"
 	"$tool" cluster --hosts a,b --ssh false --html /none/page >"$out/said" 2>"$out/told"

@@ -108,7 +108,7 @@ static void test_no_port(void **state)
 	(void)state;
 	assert_int_equal(json_array_size(json_object_get(doc, "links")), 0);
 	assert_string_equal(error_of(doc, 0), "");
-	assert_string_equal(error_of(doc, 1), "its worker names no port for pairs");
+	assert_string_equal(error_of(doc, 1), "its worker did not send the port on which it serves pairs");
 	json_decref(doc);
 }
 

@@ -92,12 +92,12 @@ static void test_one_pair(void **state)
 	       "n0 and n7: minimum round trip 301.0 us; the median of all is 100.0 us");
 	run = made_up_run(8);
 	spoil(run, 3, 4, "failure", "{'step': 'connecting', 'reason': 'filtered?'}");
-	expect(run, 2, "broken:n3,n4", "local n3, remote n4: connecting: filtered?");
+	expect(run, 2, "broken:n3,n4", "n3 and n4: broken: from n3 to n4: connecting: filtered?");
 	run = made_up_run(8);
 	spoil(run, 3, 4, "tcp",
 	      "[{'to': 'client', 'state': 'ok', 'segments': 100, 'retransmits': 2}]");
 	set_rates(run, 3, 4, 1, 1); /* a consequence of the loss */
-	expect(run, 1, "loss:n3,n4", "2.00 % of the inbound packets");
+	expect(run, 1, "loss:n3,n4", "2.00 % of the packets from n4 to n3");
 	run = made_up_run(8);
 	spoil(run, 3, 4, "plugin", "[{'transport': 'tcp', 'error': 'it broke'}]");
 	expect(run, 2, "broken:n3,n4", "it broke");
@@ -136,7 +136,7 @@ static void test_one_host(void **state)
 	run = made_up_run(3);
 	spoil(run, 0, 2, "clock", "{'offset_ns': 90000000000, 'error_ns': 10}");
 	spoil(run, 1, 2, "clock", "{'offset_ns': 90000000000, 'error_ns': 10}");
-	expect(run, 1, "clock:n2", "local n0, remote n2: the remote clock is 90.000 s ahead");
+	expect(run, 1, "clock:n2", "such as: the clock of n2 is 90.000 s ahead of that of n0");
 }
 
 static void test_all_hosts(void **state)
@@ -389,7 +389,7 @@ static void test_too_many_results(void **state)
 	link = link_new("n0", "n1", json_pack("{s:{s:s}}", "way", "local", long_text));
 	free(long_text);
 	assert_string_equal(member_text(link, "state"), "broken");
-	findings = verdict_link(json_object_get(link, "measured"));
+	findings = verdict_link(json_object_get(link, "measured"), &(struct verdict_hosts){ "n0", "n1" });
 	assert_int_equal(json_array_size(findings), 1);
 	assert_non_null(
 		strstr(member_text(json_array_get(findings, 0), "finding"), "too many results"));

@@ -40,7 +40,8 @@ static void invalid_rules(void **state)
 	refused("[a]\n" BODY, "has no line");
 	refused("[a]\n" BODY "line 12345678\n", "has no sample");
 	refused("[a]\ntitle t\nwhy m\nfix d\nline 12345678\nsample 12345678\n", "has no kind");
-	refused("[a]\nkind error\nline 12345678\nsample 12345678\n", "title, why and fix");
+	refused("[a]\nkind error\nline 12345678\nsample 12345678\n", "[a] has no title");
+	refused("[a]\nkind error\ntitle t\nwhy m\nline 12345678\nsample 12345678\n", "[a] has no fix");
 	refused("[a]\n" BODY "line 123456\n", "seven bytes");
 	refused("[a]\n" BODY "line 1234{*}5678\n", "seven bytes");
 	refused("[a]\n" BODY "line 12345678{x\n", "an unmatched brace");
@@ -55,7 +56,7 @@ static void invalid_rules(void **state)
 	refused("[a]\ncause 100\n", "a number from 0 to 99");
 	refused("[a]\nsmell bad\n", "is not one of kind");
 	refused("[a]\nkind\n", "has no value");
-	refused("[a]\n more\n", "continues nothing");
+	refused("[a]\n more\n", "without a line before it");
 	refused("[a]\n" BODY "title t\n", "twice in one rule");
 	refused("[a]\n" BODY "line 12345678\nsample 12345678\n[a]\n" BODY
 		"line 12345678\nsample 12345678\n[b]\n",

@@ -130,7 +130,7 @@ clean)
 	not_said '^error'
 	said 'path +10.78.0.1 \(eth0, MTU 1500\) to 10.78.0.2 \(eth0, MTU 1500\)'
 	said 'path MTU 1500'
-	said 'clock  remote .* accurate to'
+	said 'clock  other host .* accurate to'
 	said 'port +outbound +10.78.0.2:[0-9]+ +ok'
 	said 'port +inbound +10.78.0.1:[0-9]+ +ok'
 	said 'round trip of 8 bytes: min [0-9.]+, median [0-9.]+, p90 [0-9.]+, p99 [0-9.]+, p99.9 [0-9.]+, max'
@@ -215,7 +215,7 @@ filtered)
 	rules "$b" 'tcp dport 47002 drop'
 	serve ANYNET_PORT_RANGE=47000-47002
 	pair 2 10.78.0.2
-	said 'error: from local to remote, 10.78.0.2 port 47002: no answer'
+	said 'error: from this host to the other host, 10.78.0.2 port 47002: no answer'
 	said 'port +outbound +10.78.0.2:47000 +ok'
 	said 'a firewall that drops'
 	;;
@@ -225,8 +225,8 @@ inbound)
 	rules "$a" 'tcp flags & (syn | ack) == syn drop'
 	serve
 	pair 2 10.78.0.2
-	said 'error: from remote to local, 10.78.0.1 port [0-9]+: no answer'
-	not_said 'error: from local'
+	said 'error: from the other host to this host, 10.78.0.1 port [0-9]+: no answer'
+	not_said 'error: from this host'
 	not_said '^plugin'
 	;;
 refused)
@@ -244,9 +244,9 @@ shaped)
 	serve
 	brief+=("${rates[@]}")
 	pair 1 10.78.0.2
-	said 'warning: through the plugin .tcp., 5 measurements: .* GB/s outbound, 0.0.* GB/s inbound'
+	said 'warning: through the plugin .tcp., 5 measurements: .* GB/s to the other host, 0.0.* GB/s to this host'
 	said 'One direction is much slower: a shaper, or a busy host'
-	not_said 'cable|half-broken'
+	not_said 'cable|faulty link'
 	;;
 unreachable)
 	make_hosts
@@ -265,7 +265,7 @@ no-server)
 	not_said 'fail or hang|same --port'
 	rules "$b" 'tcp dport 4747 drop'
 	pair 2 10.78.0.2
-	said 'no answer: filtered\?'
+	said 'no answer; a firewall may drop the packets'
 	;;
 blackhole)
 	# Packets of more than 1400 bytes are lost between the hosts, without an ICMP message.
@@ -279,8 +279,8 @@ blackhole)
 	done
 	serve
 	pair 2 10.78.2.1
-	said 'from local to remote, 10.78.2.1 port [0-9]+: stalled .*; packets of 1400 bytes pass'
-	said 'from remote to local, 10.78.1.1 port [0-9]+: stalled'
+	said 'from this host to the other host, 10.78.2.1 port [0-9]+: stalled .*; packets of 1400 bytes pass'
+	said 'from the other host to this host, 10.78.1.1 port [0-9]+: stalled'
 	said 'MTU black hole'
 	;;
 nat)
@@ -289,7 +289,7 @@ nat)
 	ip -n "$b" route del default
 	serve
 	pair 2 10.78.2.1
-	said 'warning: NAT: this host is 10.78.1.1, but the other one sees 10.78.2.254'
+	said 'warning: NAT: the address of this host is 10.78.1.1, but the other host sees 10.78.2.254'
 	;;
 settings)
 	make_hosts
@@ -302,7 +302,7 @@ settings)
 	said "warning: NCCL_BUFFSIZE: 1048576 on the other host; not set on this host"
 	said "warning: NCCL_PROTO: not set on the other host; Simple on this host"
 	said "note: NCCL_DEBUG: WARN on the other host; not set on this host"
-	said 'warning: MTU: 1500 on eth0 .local., 1400 on eth0 .remote.'
+	said 'warning: MTU: 1500 on eth0 of this host, 1400 on eth0 of the other host'
 	not_said 'GPUs'
 	# The file's name is not reported. Without the secret, the plugin rejects the connection.
 	not_said hush
@@ -331,7 +331,7 @@ killed)
 	kill -KILL "$server"
 	wait "$gone"
 	[ $? = 2 ] || fail "a server that vanishes is no error"
-	said 'error: .*(disappeared|ended)'
+	said 'error: .*(closed the connection|ended)'
 	;;
 loopback)
 	# The settings exclude the interface that leads to the other host.
@@ -413,7 +413,7 @@ usage)
 	said 'cannot listen on nonsense'
 	"$tool" pair no.such.host.invalid >"$out/said" 2>&1
 	[ $? = 2 ] || fail "a host without address"
-	said "the server's name"
+	said "the name of the other host"
 	;;
 *)
 	echo "no case $case"

@@ -103,7 +103,7 @@ static void test_unauthenticated_peers_are_sent_nothing(void **state)
 		if (!pid)
 			hear(fd, &peers[i]);
 		close(fd);
-		expect(dial(&at, token), "not ours");
+		expect(dial(&at, token), "not anynet");
 		assert_int_equal(waitpid(pid, &status, 0), pid);
 		assert_true(WIFEXITED(status));
 		assert_in_range(WEXITSTATUS(status), 0, 64);
@@ -123,7 +123,7 @@ static void test_peer_with_the_token_is_sent_data(void **state)
 	result = dial(&at, responder_token(r));
 	assert_true(member_int(result, "bytes", 1, MANY, 0) > 0);
 	expect(result, "ok");
-	expect(dial(&at, CHOSEN), "not ours");
+	expect(dial(&at, CHOSEN), "not anynet");
 	responder_stop(r);
 }
 

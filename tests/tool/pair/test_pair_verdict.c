@@ -164,22 +164,22 @@ static void test_hosts(void **state)
 static void test_clock_and_route(void **state)
 {
 	(void)state;
-	expect("clock.offset_ns", "-1100000000", 1, "1.100 s behind");
-	expect("clock.offset_ns", "3600000000000", 1, "3600.000 s ahead");
+	expect("clock.offset_ns", "-1100000000", 1, "the clock of the other host is 1.100 s behind that of this host");
+	expect("clock.offset_ns", "3600000000000", 1, "3600.000 s ahead of that of this host");
 	/* Within the accuracy of the measurement. */
 	expect("clock", "{'offset_ns': 5000000000, 'error_ns': 4500000000}", 0, "");
-	expect("way.remote.mtu", "9000", 1, "MTU: 1500 on eth0 (local), 9000 on eth0 (remote)");
-	expect("way.remote.peer", "'192.0.2.1'", 1, "NAT: this host is 10.0.0.1");
+	expect("way.remote.mtu", "9000", 1, "MTU: 1500 on eth0 of this host, 9000 on eth0 of the other host");
+	expect("way.remote.peer", "'192.0.2.1'", 1, "NAT: the address of this host is 10.0.0.1, but the other host sees 192.0.2.1");
 }
 
 static void test_ports(void **state)
 {
 	(void)state;
-	expect("ports.0.state", "'refused'", 2, "from local to remote, 10.0.0.2 port 5000: refused");
+	expect("ports.0.state", "'refused'", 2, "from this host to the other host, 10.0.0.2 port 5000: refused");
 	expect("ports.0.state", "'no answer'", 2, "a firewall that drops");
 	expect("ports.0.state", "'unreachable'", 2, "no route to that address");
 	expect("ports.0.state", "'stalled'", 2, "MTU black hole");
-	expect("ports.0.state", "'not ours'", 2, "Another program");
+	expect("ports.0.state", "'not anynet'", 2, "Another program");
 	expect("ports.0.state", "'busy'", 2, "larger range");
 	expect("ports.0.state", "'something new'", 2, "could not run");
 }
@@ -187,21 +187,21 @@ static void test_ports(void **state)
 static void test_streams(void **state)
 {
 	(void)state;
-	expect("tcp.0.retransmits", "11", 1, "1.10 % of the outbound packets");
+	expect("tcp.0.retransmits", "11", 1, "1.10 % of the packets from this host to the other host");
 	expect("tcp.0.retransmits", "5", 0, "0.50 %");
 	expect("tcp.0.rwnd_limited_us", "500", 0, "receiver's window is the bottleneck");
 	expect("tcp",
 	       "[{'to': 'client', 'state': 'ok', 'us': 1000, 'busy_us': 900, 'bytes': 1,"
 	       " 'rwnd_limited_us': 500, 'rtt_us': 1, 'window_bytes': 65536}]",
-	       0, "inbound: the receiver is the bottleneck");
+	       0, "from the other host to this host: the receiver is the bottleneck");
 	expect("tcp.0.sndbuf_limited_us", "500", 0, "sender's socket buffer is the bottleneck");
 	expect("plugin.0.error", "'no route'", 2, "through the plugin (tcp): no route");
 	/* A rate is reported only after enough measurements, if all of them were that low. */
 	expect("plugin.0.runs.1.bytes", "10", 0, "");
 	expect("plugin.0.rates", "{'server': [9, 10, 8, 9, 9], 'client': [1, 2, 1, 1, 1]}", 1,
-	       "5 measurements: 0.01 (0.01 to 0.01) GB/s outbound");
+	       "5 measurements: 0.01 (0.01 to 0.01) GB/s to the other host");
 	expect("plugin.0.rates", "{'server': [1, 2, 1, 1, 1], 'client': [9, 10, 8, 9, 9]}", 1,
-	       "One direction is much slower: a half-broken link");
+	       "One direction is much slower: a faulty link");
 	expect("plugin.0.rates", "{'server': [9, 10, 8, 9, 9], 'client': [1, 2, 1, 1]}", 0, "");
 	expect("plugin.0.rates", "{'server': [9, 10, 8, 9, 9], 'client': [1, 2, 1, 1, 9]}", 0, "");
 	expect("plugin.0.rates", "{'server': [9, 10, 1, 9, 9], 'client': [1, 2, 1, 1, 1]}", 0, "");

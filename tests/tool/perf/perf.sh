@@ -150,7 +150,7 @@ launcher)
 	statuses+=$?
 	[[ $statuses = 20 || $statuses = 02 ]] || fail "other options: status $statuses"
 	cat "$out/first" "$out/second" >"$out/said"
-	said '^n[12]: started with other options than the coordinating host: --pattern'
+	said '^n[12]: started with other options than the coordinator: --pattern'
 	# Too few hosts arrive. On a busy machine the own worker may be late as well.
 	: >"$out/said"
 	until grep -q 'only 1 of 2 hosts' "$out/said"; do
@@ -198,9 +198,9 @@ failures)
 	told '^h2: anynet perf: .*finds no device on this host'
 	not_said Rank
 	perf 2 --hosts h1,h2 --remote /no/such/anynet -e 8
-	told "^anynet perf: h1: no worker started: '.*/no/such/anynet"
+	told "^anynet perf: h1: anynet did not start there: '.*/no/such/anynet"
 	perf 2 --hosts h1,h2 --remote "$tool devices; true" -e 8
-	told '^anynet perf: h1: no worker started'
+	told '^anynet perf: h1: anynet did not start there'
 	;;
 wrong-data)
 	# One bit of the data that one host receives is flipped.

@@ -23,9 +23,19 @@
 #define FILLED          0.5 /* share of the receiver's window that must be in use */
 #define IDLE            0.5 /* share of the whole time with nothing in flight */
 
+/* Where a measurement goes "to", and the other host. */
+static struct route {
+	const char *from, *to;
+} route_of(const struct verdict_hosts *hosts, const json_t *measurement)
+{
+	if (strcmp(member_text(measurement, "to"), "server") != 0)
+		return (struct route){ hosts->server, hosts->client };
+	return (struct route){ hosts->client, hosts->server };
+}
+
 /* --- clocks and the way --- */
 
-static void clocks(json_t *list, const json_t *clock)
+static void clocks(json_t *list, const json_t *clock, const struct verdict_hosts *hosts)
 {
 	double offset = member_real(clock, "offset_ns") / 1e9;
 	double sure = fabs(offset) - member_real(clock, "error_ns") / 1e9;
@@ -40,10 +50,11 @@ static void clocks(json_t *list, const json_t *clock)
 				    "tokens fail."
 				  : "The log lines of the two hosts cannot be put in order.",
 			  "Run NTP or PTP on both hosts (`chronyc tracking`, `timedatectl`)." },
-		  "the remote clock is %.3f s %s", fabs(offset), offset > 0 ? "ahead" : "behind");
+		  "the clock of %.64s is %.3f s %s that of %.64s", hosts->server, fabs(offset),
+		  offset > 0 ? "ahead of" : "behind", hosts->client);
 }
 
-static void way(json_t *list, const json_t *both)
+static void way(json_t *list, const json_t *both, const struct verdict_hosts *hosts)
 {
 	const json_t *here = json_object_get(both, "local"),
 		     *there = json_object_get(both, "remote");
@@ -58,20 +69,20 @@ static void way(json_t *list, const json_t *both)
 				  "transfers hang.",
 				  "Set the same MTU on both interfaces and on the switches between "
 				  "them." },
-			  "MTU: %lld on %.16s (local), %lld on %.16s (remote)", mtu_here,
-			  member_text(here, "interface"), mtu_there,
-			  member_text(there, "interface"));
+			  "MTU: %lld on %.16s of %.64s, %lld on %.16s of %.64s", mtu_here,
+			  member_text(here, "interface"), hosts->client, mtu_there,
+			  member_text(there, "interface"), hosts->server);
 	if (strcmp(member_text(here, "local"), member_text(there, "peer")) != 0 &&
 	    *member_text(there, "peer"))
 		judge_add(list,
 			  &(struct advice){
 				  "nat", "warning",
-				  "The other host cannot connect to the address of this one, which "
-				  "NCCL gives to its peers.",
+				  "NCCL gives its peers the address of the interface, to which "
+				  "they cannot connect.",
 				  "Use addresses that both hosts can reach (NCCL_SOCKET_IFNAME); "
 				  "remove the address translation." },
-			  "NAT: this host is %.64s, but the other one sees %.64s",
-			  member_text(here, "local"), member_text(there, "peer"));
+			  "NAT: the address of %.64s is %.64s, but %.64s sees %.64s", hosts->client,
+			  member_text(here, "local"), hosts->server, member_text(there, "peer"));
 }
 
 /* --- ports --- */
@@ -95,7 +106,7 @@ static const struct {
 	  "An MTU black hole: set the same MTU on all interfaces and switches on the path, or "
 	  "let ICMP \"fragmentation needed\" pass; workaround: `sysctl "
 	  "net.ipv4.tcp_mtu_probing=1` on both." },
-	{ "not ours",
+	{ "not anynet",
 	  "Another program answers at that address and port, or a device between the hosts cuts "
 	  "the connection.",
 	  "Check which program listens there (`ss -ltnp`), and proxies on the path." },
@@ -103,10 +114,11 @@ static const struct {
 	  "Set a larger range, or end the programs that use it (`ss -ltnp`)." },
 };
 
-static void port(json_t *list, const json_t *p)
+static void port(json_t *list, const json_t *p, const struct verdict_hosts *hosts)
 {
-	const char *state = member_text(p, "state"), *to = member_text(p, "to");
-	const char *why = "The test could not run.", *fix = "See the error.";
+	struct route route = route_of(hosts, p);
+	const char *state = member_text(p, "state"), *why = "The test could not run.";
+	const char *fix = "Check what the message names.";
 	char passes[80] = "";
 
 	if (!strcmp(state, "ok"))
@@ -121,11 +133,10 @@ static void port(json_t *list, const json_t *p)
 		snprintf(passes, sizeof(passes), "; packets of %lld bytes pass",
 			 member_int(p, "passes", 1, 65535, 0));
 	judge_add(list, &(struct advice){ "port", "error", why, fix },
-		  "from %s to %s, %.64s port %lld: %.20s%s%.100s%s%s",
-		  strcmp(to, "server") ? "remote" : "local",
-		  strcmp(to, "server") ? "local" : "remote", member_text(p, "address"),
-		  member_int(p, "port", 0, 65535, 0), state, *member_text(p, "error") ? " (" : "",
-		  member_text(p, "error"), *member_text(p, "error") ? ")" : "", passes);
+		  "from %.64s to %.64s, %.64s port %lld: %.20s%s%.100s%s%s", route.from, route.to,
+		  member_text(p, "address"), member_int(p, "port", 0, 65535, 0), state,
+		  *member_text(p, "error") ? " (" : "", member_text(p, "error"),
+		  *member_text(p, "error") ? ")" : "", passes);
 }
 
 /* --- streams --- */
@@ -199,10 +210,11 @@ static const char *spread(const json_t *losses, char *text, size_t room)
 	return text;
 }
 
-static void stream(json_t *list, const json_t *s, bool is_virtual)
+static void stream(json_t *list, const json_t *s, const struct verdict_hosts *hosts,
+		   bool is_virtual)
 {
 	char runs[80];
-	const char *to = strcmp(member_text(s, "to"), "server") ? "inbound" : "outbound";
+	struct route route = route_of(hosts, s);
 	double lost = verdict_loss(s);
 
 	if (strcmp(member_text(s, "state"), "ok") != 0)
@@ -218,40 +230,46 @@ static void stream(json_t *list, const json_t *s, bool is_virtual)
 					  : "Packets are lost on the path: a bad cable or optic, a "
 					    "full switch, or a shaper.",
 				  is_virtual ? "Check queues and drops of the interfaces (`tc -s "
-					       "qdisc`, `ip -s link`), on this host and on the "
-					       "machine that runs it."
+					       "qdisc`, `ip -s link`), on both hosts and on the "
+					       "machines that run them."
 					     : "Check the error counters of NICs and switches "
 					       "(`ethtool -S`, `nstat`)." },
-			  "%.2f %% of the %s packets were retransmitted%s", 100 * lost, to,
+			  "%.2f %% of the packets from %.64s to %.64s were retransmitted%s",
+			  100 * lost, route.from, route.to,
 			  spread(json_object_get(s, "losses"), runs, sizeof(runs)));
 	if (!strcmp(verdict_limit(s), "sender's buffer"))
 		judge_add(list, &(struct advice){ "limit", "note", "", "" },
-			  "%s: the sender's socket buffer is the bottleneck (net.ipv4.tcp_wmem)",
-			  to);
+			  "from %.64s to %.64s: the sender's socket buffer is the bottleneck "
+			  "(net.ipv4.tcp_wmem)",
+			  route.from, route.to);
 	if (!strcmp(verdict_limit(s), "receiver's window"))
 		judge_add(list, &(struct advice){ "limit", "note", "", "" },
-			  "%s: the receiver's window is the bottleneck (net.ipv4.tcp_rmem)", to);
+			  "from %.64s to %.64s: the receiver's window is the bottleneck "
+			  "(net.ipv4.tcp_rmem)",
+			  route.from, route.to);
 	if (!strcmp(verdict_limit(s), "receiver"))
 		judge_add(list, &(struct advice){ "limit", "note", "", "" },
-			  "%s: the receiver is the bottleneck: it does not read the data as fast "
-			  "as it arrives (busy CPU)",
-			  to);
+			  "from %.64s to %.64s: the receiver is the bottleneck: it does not read "
+			  "the data as fast as it arrives (busy CPU)",
+			  route.from, route.to);
 }
 
 /* With ANYNET_TRANSPORT=auto, comms use TCP then. */
 static void plugin_verbs(json_t *list, const json_t *p)
 {
-	judge_add(list,
-		  &(struct advice){
-			  "plugin", "warning",
-			  "This pair uses TCP, which is slower; with ANYNET_TRANSPORT=ib, or "
-			  "without anynet, it would fail.",
-			  "Check what the text names: links, GIDs and routes between the ports of "
-			  "both hosts." },
-		  "InfiniBand or RoCE does not work between them: %.600s", member_text(p, "error"));
+	judge_add(
+		list,
+		&(struct advice){
+			"plugin", "warning",
+			"This pair uses TCP, which is slower; with ANYNET_TRANSPORT=ib, or "
+			"without anynet, it would fail.",
+			"Check what the message names: links, GIDs and routes between the ports of "
+			"both hosts." },
+		"InfiniBand or RoCE does not work between them: %.600s", member_text(p, "error"));
 }
 
-static void plugin(json_t *list, const json_t *p, bool is_virtual)
+static void plugin(json_t *list, const json_t *p, const struct verdict_hosts *hosts,
+		   bool is_virtual)
 {
 	struct rates there, back;
 
@@ -262,7 +280,7 @@ static void plugin(json_t *list, const json_t *p, bool is_virtual)
 			  &(struct advice){
 				  "plugin", "error",
 				  "NCCL's connections between these hosts would fail in this way.",
-				  "Check what the text names; if one of the ports above fails, "
+				  "Check what the message names; if one of the ports above fails, "
 				  "start there." },
 			  "through the plugin (%.8s): %.600s", member_text(p, "transport"),
 			  member_text(p, "error"));
@@ -277,17 +295,18 @@ static void plugin(json_t *list, const json_t *p, bool is_virtual)
 				"lopsided", "warning",
 				is_virtual
 					? "One direction is much slower: a shaper, or a busy host."
-					: "One direction is much slower: a half-broken link, a shaper, or "
+					: "One direction is much slower: a faulty link, a shaper, or "
 					  "a busy host.",
-				is_virtual ? "Measure again on idle hosts; check `tc qdisc` at the "
+				is_virtual ? "Measure again on idle hosts; check `tc qdisc` on the "
 					     "slow sender, and on the machine that runs it."
 					   : "Measure again on idle hosts; check the slow sender's "
 					     "NIC and switch port." },
-			"through the plugin (%.8s), %zu measurements: %.2f (%.2f to %.2f) GB/s "
-			"outbound, %.2f (%.2f to %.2f) GB/s inbound",
+			"through the plugin (%.8s), %zu measurements: %.2f (%.2f to %.2f) GB/s to "
+			"%.64s, %.2f (%.2f to %.2f) GB/s to %.64s",
 			member_text(p, "transport"), there.count, rates_median(&there) / 1e3,
-			there.of[0] / 1e3, there.of[there.count - 1] / 1e3,
-			rates_median(&back) / 1e3, back.of[0] / 1e3, back.of[back.count - 1] / 1e3);
+			there.of[0] / 1e3, there.of[there.count - 1] / 1e3, hosts->server,
+			rates_median(&back) / 1e3, back.of[0] / 1e3, back.of[back.count - 1] / 1e3,
+			hosts->client);
 }
 
 static void failure(json_t *list, const json_t *f)
@@ -295,34 +314,34 @@ static void failure(json_t *list, const json_t *f)
 	if (f)
 		judge_add(list,
 			  &(struct advice){
-				  "failure", "error", "The other measurements failed.",
+				  "failure", "error", "The remaining measurements were not made.",
 				  *member_text(f, "fix")
 					  ? member_text(f, "fix")
 					  : "Measure again; read the output of `anynet serve`." },
 			  "%.200s: %.300s", member_text(f, "step"), member_text(f, "reason"));
 }
 
-static void link_findings(json_t *list, const json_t *result)
+static void link_findings(json_t *list, const json_t *result, const struct verdict_hosts *hosts)
 {
 	const json_t *item;
 	size_t i;
 
 	failure(list, json_object_get(result, "failure"));
 	json_array_foreach (json_object_get(result, "ports"), i, item)
-		port(list, item);
+		port(list, item, hosts);
 	json_array_foreach (json_object_get(result, "plugin"), i, item)
-		plugin(list, item, is_virtual(result));
-	clocks(list, json_object_get(result, "clock"));
-	way(list, json_object_get(result, "way"));
+		plugin(list, item, hosts, is_virtual(result));
+	clocks(list, json_object_get(result, "clock"), hosts);
+	way(list, json_object_get(result, "way"), hosts);
 	json_array_foreach (json_object_get(result, "tcp"), i, item)
-		stream(list, item, is_virtual(result));
+		stream(list, item, hosts, is_virtual(result));
 }
 
-json_t *verdict_link(const json_t *result)
+json_t *verdict_link(const json_t *result, const struct verdict_hosts *hosts)
 {
 	json_t *list = json_array();
 
-	link_findings(list, result);
+	link_findings(list, result, hosts);
 	return findings_sorted(list);
 }
 
@@ -346,14 +365,15 @@ bool verdict_is_unmeasured(const json_t *findings)
 
 json_t *verdict_find(const json_t *result)
 {
+	static const struct verdict_hosts names = { "this host", "the other host" };
 	const json_t *both = json_object_get(result, "way");
 	json_t *list = json_array(), *hosts;
 
-	link_findings(list, result);
+	link_findings(list, result, &names);
 	if (json_is_object(json_object_get(result, "remote"))) {
-		hosts = json_pack("[{s:s, s:O?, s:O?}, {s:s, s:O, s:O?}]", "name", "this host",
+		hosts = json_pack("[{s:s, s:O?, s:O?}, {s:s, s:O, s:O?}]", "name", names.client,
 				  "facts", json_object_get(result, "local"), "way",
-				  json_object_get(both, "local"), "name", "the other host", "facts",
+				  json_object_get(both, "local"), "name", names.server, "facts",
 				  json_object_get(result, "remote"), "way",
 				  json_object_get(both, "remote"));
 		judge_hosts(list, hosts);

@@ -14,8 +14,13 @@
 /* Returns all findings (finding.h), errors first. The caller releases them. */
 json_t *verdict_find(const json_t *result);
 
-/* As verdict_find, without the comparison of "local" and "remote". */
-json_t *verdict_link(const json_t *result);
+/* How findings name the two hosts: the one of the client ("local"), and the one of the server ("remote"). */
+struct verdict_hosts {
+	const char *client, *server;
+};
+
+/* As verdict_find, without the comparison of "local" and "remote", and with other names for the two. */
+json_t *verdict_link(const json_t *result, const struct verdict_hosts *hosts);
 
 /* verdict_loss: share of retransmitted packets of a stream of dial.h. verdict_loses: that share is
  * a warning. */

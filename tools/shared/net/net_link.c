@@ -262,7 +262,7 @@ int links_register(struct link *links, int count, size_t step_bytes)
 	pool = mmap(NULL, (size_t)count * each, PROT_READ | PROT_WRITE,
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (pool == MAP_FAILED) {
-		group_say(links[0].ep->group, "no memory for buffers of %zu bytes",
+		group_say(links[0].ep->group, "out of memory: buffers of %zu bytes",
 			  (size_t)count * each);
 		return -GROUP_ERROR;
 	}

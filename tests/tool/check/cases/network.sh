@@ -141,7 +141,7 @@ case_firewall() {
 	write /proc/sys/net/ipv4/ip_local_port_range "32768 60999"
 	master="MASTER_ADDR=192.0.2.1 MASTER_PORT=29500"
 	in_namespace "$(rules "tcp dport 29500 accept")" $master
-	finds firewall-closed warn "drops connections to ports 32768 to 60999 by eth0: chain inet filter input" "time out"
+	finds firewall-closed warn "drops connections to ports 32768 to 60999 on eth0: chain inet filter input" "time out"
 	status_is 1
 	fix=$(findings firewall-closed | grep -o "nft insert rule [^(]* accept")
 	in_namespace "$(rules "tcp dport 29500 accept")
@@ -153,9 +153,9 @@ case_firewall() {
 	finds firewall-closed warn "connections to port 29500" "rank 0 listens on MASTER_PORT"
 	in_namespace "$(rules "tcp dport 32768-60999 accept; tcp dport 20000-20001 reject with tcp reset; tcp dport != 5 accept")" \
 		$master ANYNET_PORT_RANGE=20000-20003
-	finds firewall-closed warn "refuses connections to some of the ports 20000 to 20003"
+	finds firewall-closed warn "rejects connections to 2 of 4 tested ports from 20000 to 20003, such as 20000, on eth0"
 	in_namespace "$(rules "iifname { \"eth*\" } goto service")" $master
-	finds firewall-some note "to ports 32768 to 60999 by eth0, perhaps by address (chain inet filter input)"
+	finds firewall-some note "to ports 32768 to 60999 on eth0 from some addresses only (chain inet filter input)"
 	finds_not firewall-closed
 	in_namespace "$(rules "tcp dport vmap { 29500 : accept, 32768-60999 : jump service }")" $master
 	finds firewall-some note "ports 32768 to 60999"

@@ -183,6 +183,9 @@ case_settings() {
 	finds too-new warn "NCCL_IB_OOO_RQ=1" "2.30.3 and newer"
 	check NCCL_SOCKET_RCVBUF=65536
 	finds too-new note "anynet supports it"
+	plant "$fakes/libfake_nccl_2.30.7.so" /usr/local/cuda-13.0/lib/libnccl.so.2
+	check NCCL_IB_OOO_RQ=1
+	finds partly-too-new note "2.30.3 and newer, but not by NCCL 2.19.3 on this host"
 	write /sys/class/infiniband/mlx5_0/node_guid 1
 	check NCCL_IB_HCA=mlx4
 	finds hca-none warn mlx5_0

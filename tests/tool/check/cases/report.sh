@@ -64,7 +64,7 @@ case_report() {
 		'"release": "6.8.0-45-generic"' '"distribution": "Some Linux 1"' '"iommu=pt", "intel_iommu=on"' \
 		'"mlx5_ib": {"version": "24.10"}' '"version": "2.28.9"' \
 		'"network": "IB", "name": "fake0", "used": true' '"NCCL_SOCKET_IFNAME": "^docker0"' \
-		'"NCCL_MINE": "[left out]"' '"ANYNET_SECRET_FILE": "[left out]"' '"id": "' '"gpu_memory": "'
+		'"NCCL_MINE": "(not shown)"' '"ANYNET_SECRET_FILE": "(not shown)"' '"id": "' '"gpu_memory": "'
 	for secret in hunter22 swordfish openseame letmein alice /home/alice/secret gpu07 10.1.2.3 b8ce:f603 \
 		bace:f6ff 0a01:0203 12345678 "$(uname -n)"; do
 		grep -wqF -- "$secret" "$work/json" && fail "'$secret' is in the report"

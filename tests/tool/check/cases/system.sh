@@ -30,7 +30,7 @@ case_system() {
 	for master in http://192.0.2.9 192.0.2.9:29500 head:29500 tcp://head/; do
 		# shellcheck disable=SC2086
 		in_namespace "$here" $job MASTER_ADDR=$master MASTER_PORT=29500
-		finds master-form error "$master" "MASTER_PORT=PORT"
+		finds master-form error "MASTER_ADDR=$master" "; expected a host name or an IP address" "MASTER_PORT=PORT"
 		finds_not master-unresolved
 	done
 	# shellcheck disable=SC2086
