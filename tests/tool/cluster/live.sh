@@ -88,13 +88,14 @@ look_now() {
 
 # link PATH TEXT...: a command for the switch of that path
 link() { printf '%s\n' "${@:2}" >"$out/commands$1"; }
-# True if data flows between hosts $a and $b on path $p. A fault of an unused path cannot be noticed.
+# True if path $p carries a tenth of what host $a or $b sends to the other. The plugin gives little to a path that has been
+# slow, and nobody can notice that an unused path fails.
 is_used() {
 	local here
 	for here in "$a h$b" "$b h$a"; do
 		"$tool" top --once --json --dir "$out/stats/h${here% *}" | jq -e --arg peer "${here#* }" --arg net "10.$((79 + p)).0." \
-			'any(.processes[].connections[] | select(.peer.host == $peer) | .paths[];
-				(.addresses | contains($net)) and (.bytes_per_s // 0) > 50000)' >/dev/null && return
+			'any(.processes[].connections[] | select(.peer.host == $peer) | .bytes_per_s as $all | .paths[] |
+				select(.addresses | contains($net)) | (.bytes_per_s // 0) > $all / 10; .)' >/dev/null && return
 	done
 	return 1
 }
