@@ -26,7 +26,7 @@
 #define STANDS  0.85      /* factor if connections are up but idle */
 #define BROKE   (2.0 / 3) /* the last connection broke */
 #define LEFT    0.4       /* a connection broke, others are up */
-#define MISSING (1.0 / 3) /* there is no connection, or one is down */
+#define MISSING (1.0 / 3) /* there is no connection, one is down, or one broke and left */
 
 /* Loss counts by the log likelihood ratio of LOST_TIMES the usual loss to the usual loss, which is at least USUAL. */
 #define LOST_TIMES 5
@@ -220,14 +220,28 @@ static void weigh(double *evidence, double more)
 	*evidence = *evidence < 0 ? 0 : *evidence > CAP ? CAP : *evidence;
 }
 
+/* Without a break before, fewer connections mean that the program has closed some. */
+static void note_break(struct end *e)
+{
+	if (e->broke)
+		e->away = WINDOW;
+	else if (e->up >= e->had)
+		e->away = 0;
+	else if (e->away)
+		e->away--;
+	if (!e->away)
+		e->had = e->up;
+}
+
 static void weigh_down(struct end *e)
 {
 	double *evidence = &e->evidence[PATH_DOWN];
 
-	if (e->broke || e->down || e->missing)
-		weigh(evidence, e->broke && !e->up      ? BROKE
-				: e->down || e->missing ? MISSING
-							: LEFT);
+	note_break(e);
+	if (e->broke || e->down || e->missing || e->away)
+		weigh(evidence, e->broke && !e->up                   ? BROKE
+				: e->down || e->missing || !e->broke ? MISSING
+								     : LEFT);
 	else if (slow_has_data(e))
 		weigh(evidence, -MISSING);
 	else

@@ -33,6 +33,7 @@ struct end {
 	bool seen, gone;          /* reported in this look; to be removed */
 	unsigned down, up, broke; /* connections in this look */
 	unsigned missing;         /* consecutive looks without a connection */
+	unsigned had, away;       /* connections before a break; looks left for their return */
 	double evidence[FAULTS];  /* CUSUM, 0 to 2 */
 	double all;               /* sum of `evidence`; the path is bad from 1 on */
 	double gained;            /* growth of `all` since it last did not grow */

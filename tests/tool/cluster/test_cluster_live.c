@@ -26,7 +26,7 @@
 struct plan {
 	int silent, starved, mute, waited; /* a host */
 	int gone[2], lossy[2], slow[2], third[2], crowded[2], brief[2], idle[2], unused[2],
-		broke[2], failed[2],
+		broke[2], failed[2], moved[2],
 		device; /* device: the host whose narrow network is gone; the others: a pair of hosts */
 	int loss;       /* packets of every path */
 	bool unused_all; /* no path carries data */
@@ -80,8 +80,11 @@ static json_t *path(const struct plan *p, int a, int b, bool narrow)
 	return json_pack("{s:s, s:i, s:s, s:i, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i}",
 			 "host", host, "pid", 100 + a, "for_host", other, "for_pid", 100 + b,
 			 "device", narrow ? "eth1" : "eth0", "address", address, "up",
-			 failed ? 0 : 2, "down", 0, "broke", broke, "packets", t.packets, "resent",
-			 resent, "acked", t.acked, "busy_us", t.busy_us, "rtt_us", t.rtt_us);
+			 failed                              ? 0
+			 : narrow && is_pair(p->moved, a, b) ? 1
+							     : 2,
+			 "down", 0, "broke", broke, "packets", t.packets, "resent", resent, "acked",
+			 t.acked, "busy_us", t.busy_us, "rtt_us", t.rtt_us);
 }
 
 static json_t *facts(const struct plan *p, int a)
@@ -251,6 +254,26 @@ static void test_a_path_abandoned_at_once_is_reported(void **state)
 	assert_string_equal(judged(live, &unused, 2), "path-down:h1,h2");
 }
 
+/* One of a path's connections breaks, and its data moves to another path, for some looks with the connection. */
+static void test_a_connection_that_moves_away_is_reported(void **state)
+{
+	static const struct plan well = { 0 },
+				 breaks = { .broke = { 1, 2 },
+					    .moved = { 1, 2 },
+					    .unused = { 1, 2 } },
+				 moved = { .moved = { 1, 2 }, .unused = { 1, 2 } },
+				 fewer = { .moved = { 1, 2 } };
+	struct live *live = live_new();
+
+	(void)state;
+	judged(live, &well, 10);
+	assert_string_equal(judged(live, &breaks, 1), "");
+	assert_string_equal(judged(live, &moved, 1), "path-down:h1,h2");
+	assert_string_equal(judged(live, &well, 8), "");
+	/* The program closes a connection. */
+	assert_string_equal(judged(live, &fewer, 8), "");
+}
+
 /* Input from another host may be anything. */
 static void test_invalid_facts(void **state)
 {
@@ -279,6 +302,7 @@ int main(void)
 		cmocka_unit_test(test_short_faults_are_ignored),
 		cmocka_unit_test(test_an_abandoned_path_is_reported),
 		cmocka_unit_test(test_a_path_abandoned_at_once_is_reported),
+		cmocka_unit_test(test_a_connection_that_moves_away_is_reported),
 		cmocka_unit_test(test_invalid_facts),
 	};
 
