@@ -23,7 +23,7 @@
 #include "session/listen.h"
 #include "session/registry.h"
 
-#define LOOK_MS       100  /* between two visits to every comm */
+#define LOOK_MS       100  /* between two visits to every comm, or tries to start the thread */
 #define GRACE_MS      10   /* a thread that polls a comm sees within this time that it needs attention */
 #define URGENT_MS     2    /* between two rounds while a comm needs attention soon */
 #define ENDS_PER_LOOK 64   /* closed comms destroyed in one round */
@@ -38,14 +38,15 @@ enum {
 };
 
 enum background_state {
-	BACKGROUND_NONE, /* not needed yet, or it could not be started */
+	BACKGROUND_NONE, /* not needed yet, or it could not be started so far */
 	BACKGROUND_RUNS,
 	BACKGROUND_OVER /* the process exits */
 };
 
 static struct {
-	pthread_mutex_t lock; /* protects `state` */
+	pthread_mutex_t lock; /* protects these three */
 	enum background_state state;
+	uint64_t next_ms; /* try to start it not before; 0 = not tried so far */
 	pthread_t thread;
 	unsigned forks;          /* fd_forks when the thread was started */
 	int epfd, wakefd;        /* open from the thread's start on, never closed afterwards */
@@ -323,16 +324,28 @@ static int start(void)
 	return 0;
 }
 
-void background_rouse(void)
+/* With the lock. connect calls this each time that NCCL polls it, without a pause. */
+static void try_to_start(void)
 {
+	uint64_t now = os_now_ms();
 	int ret;
 
-	pthread_mutex_lock(&background.lock);
-	if (background.state == BACKGROUND_NONE && (ret = start()))
+	if (now < background.next_ms)
+		return;
+	ret = start();
+	if (ret && !background.next_ms)
 		anynet_warn(
 			"cannot start the background thread: %s; broken connections recover only "
 			"while NCCL polls them; check ulimit -u",
 			error_text(-ret));
+	background.next_ms = now + LOOK_MS;
+}
+
+void background_rouse(void)
+{
+	pthread_mutex_lock(&background.lock);
+	if (background.state == BACKGROUND_NONE)
+		try_to_start();
 	if (background.state == BACKGROUND_RUNS && atomic_exchange(&background.asleep, false))
 		background_wake();
 	pthread_mutex_unlock(&background.lock);

@@ -12,7 +12,8 @@
 
 #include "session/comm.h"
 
-/* Start the thread or wake it up: there is a listener, a connect or a comm. Logs a WARN if it cannot be started. */
+/* Start the thread or wake it up: there is a listener, a connect or a comm. If it cannot be started, a WARN says so once,
+ * and later calls try again. */
 void background_rouse(void);
 
 /* Does the thread run? Then it drains and destroys comms with `closing` set; call background_wake after setting it. */

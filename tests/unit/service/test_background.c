@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The background thread and comms that nobody polls. */
+#include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,12 +9,54 @@
 
 #include <cmocka.h>
 
+#include "support/capture.h"
 #include "support/check.h"
+#include "transports/base/os.h"
 #include "transports/service/background.h"
 #include "transports/session/registry.h"
 #include "unit/pair.h"
 
+#define ROUSES     1000
+#define BETWEEN_MS 100 /* two tries to start the thread */
+
 static struct pair pair;
+static bool refuses;
+static unsigned tries;
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+			  void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+			  void *arg);
+
+/* Replaces the C library's function by the linker: there are as many threads as may be. */
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+			  void *arg)
+{
+	tries++;
+	return refuses ? EAGAIN : __real_pthread_create(thread, attr, run, arg);
+}
+
+/* NCCL polls connect without a pause. */
+static void test_a_thread_that_cannot_start_is_one_warning(void **state)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the thread");
+	uint64_t begin = os_now_ms();
+
+	(void)state;
+	capture_allow_warn();
+	refuses = true;
+	for (int i = 0; i < ROUSES; i++)
+		background_rouse();
+	assert_in_range(tries, 1, 1 + (os_now_ms() - begin) / BETWEEN_MS);
+	for (unsigned before = tries; tries < before + 2; deadline_turn(&deadline))
+		background_rouse();
+	assert_int_equal(capture_count(CAPTURE_WARN, "cannot start the background thread"), 1);
+	assert_false(background_runs());
+	refuses = false;
+	for (; !background_runs(); deadline_turn(&deadline))
+		background_rouse();
+	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 1);
+}
 
 /* A program may keep a failed comm as long as it likes: the thread checks it as rarely as others, and does not return
  * every 2 ms because its flag stays set. */
@@ -34,6 +78,10 @@ static void test_a_failed_comm_keeps_nobody_awake(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		/* first: the thread ends with the process only */
+		cmocka_unit_test_prestate_setup_teardown(
+			test_a_thread_that_cannot_start_is_one_warning, pair_setup, pair_teardown,
+			&pair),
 		cmocka_unit_test_prestate_setup_teardown(test_a_failed_comm_keeps_nobody_awake,
 							 pair_setup_recovery, pair_teardown, &pair),
 	};
