@@ -10,6 +10,7 @@
 
 #include "base/os.h"
 
+#define CPUS_MOST   8192         /* of Linux: CONFIG_NR_CPUS */
 #define STACK_BYTES (512u << 10) /* 8 KiB are used; libibverbs' drivers use more, sanitizers much more */
 
 /* Between looks at what may never come. The waits with a time-out of glibc 2.28 follow the wall clock, which jumps. */
@@ -29,16 +30,20 @@ static void mask_signals(sigset_t *old)
 int thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg)
 {
 	pthread_attr_t attr;
-	cpu_set_t cpus;
+	cpu_set_t cpus[CPUS_MOST / CPU_SETSIZE];
 	sigset_t old;
 	int ret;
 
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	if (!sched_getaffinity(getpid(), sizeof(cpus), &cpus))
-		pthread_attr_setaffinity_np(&attr, sizeof(cpus), &cpus);
+	if (!sched_getaffinity(getpid(), sizeof(cpus), cpus))
+		pthread_attr_setaffinity_np(&attr, sizeof(cpus), cpus);
 	mask_signals(&old);
 	ret = pthread_create(thread, &attr, run, arg);
+	if (ret && ret != EAGAIN) { /* a filter or a cpuset may refuse the affinity */
+		pthread_attr_setaffinity_np(&attr, 0, cpus); /* none */
+		ret = pthread_create(thread, &attr, run, arg);
+	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	if (!ret)

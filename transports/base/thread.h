@@ -9,9 +9,10 @@
 #include <time.h>
 
 /*
- * Start a thread. It may run on the CPUs of the process's main thread, because NCCL's threads may be bound to a few.
- * Its stack size does not depend on RLIMIT_STACK. All signals are blocked except those of its own faults, which the
- * program's handlers must get (for example Python's faulthandler). `name` has at most 15 characters. 0 or -errno.
+ * Start a thread. It may run on the CPUs of the process's main thread, because NCCL's threads may be bound to a few; if
+ * the kernel refuses that, on those of the caller. Its stack size does not depend on RLIMIT_STACK. All signals are
+ * blocked except those of its own faults, which the program's handlers must get (for example Python's faulthandler).
+ * `name` has at most 15 characters. 0 or -errno.
  */
 int thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg);
 
