@@ -81,27 +81,33 @@ static void core_unlock(void)
 	atomic_store(&core.lock, 0);
 }
 
+static void ask_version(void *nccl, const char *path)
+{
+	const void *symbol = dlsym(nccl, "ncclGetVersion");
+	int (*get_version)(int *version);
+
+	memcpy(&get_version, &symbol, sizeof(get_version));
+	if (symbol && get_version(&core.nccl_version) == ANYNET_NCCL_SUCCESS)
+		anynet_net_set_nccl(core.nccl_version, path);
+}
+
 /* Find NCCL by the address of its logger: NCCL may be linked into a framework's library that was loaded with
- * RTLD_LOCAL, where dlsym(RTLD_DEFAULT) does not find it. Returns NCCL_VERSION_CODE, 0 = not found. */
-static int find_nccl(anynet_nccl_logger logger)
+ * RTLD_LOCAL, where dlsym(RTLD_DEFAULT) does not find it. That library stays loaded until the process ends, because the
+ * plugin's threads may call the logger at any time. */
+static void hold_nccl(anynet_nccl_logger logger)
 {
 	const void *symbol = NULL;
-	int (*get_version)(int *version);
-	int version = 0;
 	Dl_info info;
 	void *lib;
 
 	memcpy(&symbol, &logger, sizeof(symbol));
 	if (!dladdr(symbol, &info) || !info.dli_fname)
-		return 0;
-	lib = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-	symbol = dlsym(lib ? lib : RTLD_DEFAULT, "ncclGetVersion");
-	memcpy(&get_version, &symbol, sizeof(get_version));
-	if (symbol && get_version(&version) == ANYNET_NCCL_SUCCESS)
-		anynet_net_set_nccl(version, info.dli_fname);
+		return;
+	lib = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+	if (!core.nccl_version) /* with two NCCLs in the process, the first counts */
+		ask_version(lib ? lib : RTLD_DEFAULT, info.dli_fname);
 	if (lib)
 		dlclose(lib);
-	return version;
 }
 
 /* `anynet check` searches a file for this text instead of loading it. */
@@ -134,9 +140,8 @@ static void take_logger(int abi, anynet_nccl_logger logger)
 	if (logger && logger != core.logger) {
 		core.two_nccls |= core.logger != NULL;
 		core.logger = logger;
+		hold_nccl(logger);
 		anynet_log_set_sink(logger);
-		if (!core.nccl_version) /* with two NCCLs in the process, the first counts */
-			core.nccl_version = find_nccl(logger);
 		announce(abi);
 	}
 }

@@ -154,6 +154,33 @@ static void test_communicators_in_threads(struct test_net *net)
 		check_ok(pthread_join(threads[i], NULL));
 }
 
+/* The library of one of two NCCLs. No call says that its logger is not to be used any more. */
+static void test_the_logger_of_a_library_that_is_unloaded(struct test_net *net)
+{
+	const char *path = getenv("TEST_LOGGER");
+	struct driver_props props;
+	const unsigned *logged;
+	driver_logger logger;
+	void *lib, *symbol, *ctx;
+
+	net_open(net);
+	check(path);
+	lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	check_that(lib, "%s", dlerror());
+	symbol = dlsym(lib, "logger");
+	logged = dlsym(lib, "logged");
+	check(symbol && logged);
+	memcpy(&logger, &symbol, sizeof(logger));
+	check_ok(driver_init(net->driver, &ctx, 8, -1, logger, NULL));
+	check_ok(driver_finalize(net->driver, ctx));
+	check(!dlclose(lib));
+	check_that(is_mapped(path), "the logger is not there any more");
+	unsigned before = *logged;
+	check(driver_properties(net->driver, 1000, &props));
+	check(*logged > before);
+	net_close(net);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct test_case cases[] = {
@@ -161,6 +188,8 @@ int main(int argc, char **argv)
 		{ "reload under the default name", test_reload_under_the_default_name,
 		  .unopened = true },
 		{ "finalize in any order", test_finalize_in_any_order, .unopened = true },
+		{ "the logger of a library that is unloaded",
+		  test_the_logger_of_a_library_that_is_unloaded, .unopened = true },
 		{ .name = "communicators in threads", .run = test_communicators_in_threads },
 	};
 
