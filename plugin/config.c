@@ -37,7 +37,9 @@ int anynet_config_parse(const struct anynet_config_row *row, const char *value,
 {
 	char text[ANYNET_LIST_BYTES];
 
-	return trim(value, text) ? row->parse(row, text, cfg) : -EINVAL;
+	if (!trim(value, text) || (row->refused && *value && !*text))
+		return -EINVAL; /* only the empty value restricts nothing */
+	return row->parse(row, text, cfg);
 }
 
 /* NCCL lowers counts above its limit, and users' scripts rely on that. Do the same for NCCL's variables. */

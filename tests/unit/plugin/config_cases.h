@@ -27,6 +27,7 @@ void test_too_many_streams_are_lowered_with_one_warning(void **state);
 void test_nccls_comm_id_is_a_hint_in_all_its_forms(void **state);
 void test_lists_of_networks(void **state);
 void test_a_refused_list_allows_no_network(void **state);
+void test_blanks_lift_no_restriction(void **state);
 void test_port_ranges(void **state);
 void test_eager_sends_fit_into_half_the_ring(void **state);
 

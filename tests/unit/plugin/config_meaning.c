@@ -135,6 +135,21 @@ void test_a_refused_list_allows_no_network(void **state)
 	assert_string_equal(cfg.allow, "none");
 }
 
+/* Whoever sets the variable wants a restriction: only the empty value is none. */
+void test_blanks_lift_no_restriction(void **state)
+{
+	static const char *const names[] = { "ANYNET_ALLOW", "ANYNET_SECRET_FILE", "ANYNET_IB_HCA",
+					     "ANYNET_SOCKET_IFNAME" };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		refuse_value(row_of(names[i]), " ");
+		refuse_value(row_of(names[i]), "   ");
+	}
+	load_with("ANYNET_DUMP_DIR= ", NULL);
+	assert_int_equal(capture_count(0, NULL), 0);
+}
+
 void test_port_ranges(void **state)
 {
 	static const char *const bad[] = { "1",    "5-",    "-5",   "0-5", "5-70000",

@@ -456,6 +456,7 @@ int main(void)
 		cmocka_unit_test_setup(test_nccls_comm_id_is_a_hint_in_all_its_forms, setup),
 		cmocka_unit_test_setup(test_lists_of_networks, setup),
 		cmocka_unit_test_setup(test_a_refused_list_allows_no_network, setup),
+		cmocka_unit_test_setup(test_blanks_lift_no_restriction, setup),
 		cmocka_unit_test_setup(test_port_ranges, setup),
 		cmocka_unit_test_setup(test_eager_sends_fit_into_half_the_ring, setup),
 		cmocka_unit_test_setup(test_unknown_names_of_ours_are_questioned, setup),
