@@ -116,6 +116,21 @@ static void test_another_comm_has_no_place_beside_the_first(void **state)
 	assert_int_equal(say(other), ANYNET_STATUS_OK);
 }
 
+/* NCCL may never call accept again. */
+static void test_a_half_built_comm_whose_sender_is_gone_ends_without_accept(void **state)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the comm's end");
+
+	(void)state;
+	assert_true(listen_in_use());
+	assert_int_equal(say_comm(0), ANYNET_STATUS_OK);
+	shutdown(test.fds[0], SHUT_RDWR);
+	while (test.listener->comm) {
+		listen_look();
+		deadline_turn(&deadline);
+	}
+}
+
 static void test_only_streams_of_the_plan_join_once_and_in_time(void **state)
 {
 	struct anynet_wire_hello other = hello_of(ANYNET_KIND_STREAM, 1, 0);
@@ -204,6 +219,7 @@ int main(void)
 		TEST(test_a_hello_heard_before_changes_nothing),
 		TEST(test_a_later_try_takes_the_place_of_the_first),
 		TEST(test_another_comm_has_no_place_beside_the_first),
+		TEST(test_a_half_built_comm_whose_sender_is_gone_ends_without_accept),
 		TEST(test_only_streams_of_the_plan_join_once_and_in_time),
 		TEST(test_a_stream_does_not_join_twice),
 		TEST(test_the_connector_may_want_checksums),
