@@ -152,7 +152,8 @@ static bool ib_signs(struct anynet_stream *base, struct stream_signs *signs)
 	return true;
 }
 
-/* With a queue pair, only the sender can tell that it is stuck: the receiver does not know what was sent. */
+/* With a queue pair, only the sender can tell that it is stuck: the receiver does not know what was sent. Frames that no
+ * signalled request follows are mostly through. If requests wait, a heartbeat follows, which is signalled. */
 static enum stream_moved ib_moved(struct anynet_stream *base)
 {
 	struct ib_stream *stream = to_ib(base);
@@ -162,7 +163,10 @@ static enum stream_moved ib_moved(struct anynet_stream *base)
 		return stream->over_tcp->moved(base);
 	if ((is_send ? base->log.arrived : base->at.frames) != base->progress.from.frames)
 		return STREAM_MOVED;
-	return is_send && base->log.next != base->log.arrived ? STREAM_STUCK : STREAM_IDLE;
+	return is_send && base->log.next != base->log.arrived &&
+			       stream->qp->sq.head != stream->qp->sq.tail
+		       ? STREAM_STUCK
+		       : STREAM_IDLE;
 }
 
 static void ib_ping(struct anynet_stream *base)

@@ -231,6 +231,24 @@ static void test_a_heartbeat_confirms_the_frames_before_it(void **state)
 	assert_int_equal(to_send(pair.send)->unconfirmed, 0);
 }
 
+/* Messages that were delivered long ago, in requests that are not signalled, are not stuck. */
+static void test_frames_that_nothing_will_confirm_are_not_stuck(void **state)
+{
+	struct anynet_stream *stream;
+
+	(void)state;
+	ib_open_send(&pair, 1, 1);
+	stream = pair.send->streams[0];
+	for (int i = 0; i < 2; i++)
+		pair_send(&pair, pair_out, 8);
+	assert_int_equal(stream->ops->moved(stream), STREAM_IDLE);
+	stream->ops->ping(stream); /* requests wait */
+	assert_int_equal(stream->ops->moved(stream), STREAM_STUCK);
+	arrive(0);
+	ib_turn(pair.send);
+	assert_int_equal(stream->ops->moved(stream), STREAM_MOVED);
+}
+
 static void test_a_closed_comm_waits_until_its_bye_is_through(void **state)
 {
 	struct anynet_stream *stream;
@@ -317,6 +335,7 @@ int main(void)
 		T(test_only_what_has_arrived_is_done),
 		T(test_frames_stay_in_the_log_until_they_complete),
 		T(test_a_heartbeat_confirms_the_frames_before_it),
+		T(test_frames_that_nothing_will_confirm_are_not_stuck),
 		T(test_a_closed_comm_waits_until_its_bye_is_through),
 		T(test_a_position_before_what_has_arrived_is_refused),
 		T(test_what_the_receiver_has_is_done),
