@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The cache of memory registrations; see ib_mr.h. An array has the registrations, sorted by key and address. They may
- * overlap, so each slot also has the highest address that the slots up to it cover. The first slot that reaches far
- * enough covers a request.
- */
+/* The cache of memory registrations; see ib_mr.h. An array has the registrations, sorted by key and addresses. */
 #include "memory/ib_mr.h"
 
 #include <assert.h>
@@ -24,8 +20,7 @@
 
 struct slot {
 	struct ib_mr *mr;
-	uintptr_t reach; /* max `last` of the slots of this key up to this one */
-	size_t refs;     /* > 0 */
+	size_t refs; /* > 0 */
 };
 
 struct ib_mr_cache {
@@ -77,6 +72,18 @@ static int compare_keys(const struct ib_mr_key *a, const struct ib_mr_key *b)
 	return order;
 }
 
+static int compare_to(const struct ib_mr *mr, const struct ib_mr_key *key, uintptr_t first,
+		      uintptr_t last)
+{
+	int order = compare_keys(&mr->key, key);
+
+	if (!order)
+		order = compare(mr->first, first);
+	if (!order)
+		order = compare(mr->last, last);
+	return order;
+}
+
 /* Number of slots that are not behind this place in the order. */
 static size_t slots_up_to(const struct ib_mr_cache *cache, const struct ib_mr_key *key,
 			  uintptr_t first, uintptr_t last)
@@ -85,14 +92,8 @@ static size_t slots_up_to(const struct ib_mr_cache *cache, const struct ib_mr_ke
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		const struct ib_mr *mr = cache->slots[middle].mr;
-		int order = compare_keys(&mr->key, key);
 
-		if (!order)
-			order = compare(mr->first, first);
-		if (!order)
-			order = compare(mr->last, last);
-		if (order <= 0)
+		if (compare_to(cache->slots[middle].mr, key, first, last) <= 0)
 			low = middle + 1;
 		else
 			high = middle;
@@ -100,39 +101,14 @@ static size_t slots_up_to(const struct ib_mr_cache *cache, const struct ib_mr_ke
 	return low;
 }
 
-/* A slot that covers the request; NULL = none. */
+/* The slot of the request's range; NULL = none. */
 static struct slot *find(const struct ib_mr_cache *cache, const struct request *req)
 {
-	size_t low = slots_up_to(cache, &req->key, 0, 0);
-	size_t end = slots_up_to(cache, &req->key, req->first, UINTPTR_MAX);
-	size_t high = end;
+	size_t at = slots_up_to(cache, &req->key, req->first, req->last);
 
-	/* Only the byte 0 alone is not behind that place. */
-	if (low && !compare_keys(&cache->slots[low - 1].mr->key, &req->key))
-		low--;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (cache->slots[middle].reach < req->last)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < end ? &cache->slots[low] : NULL;
-}
-
-/* Slot `start` has changed: updates its reach and that of the slots of the key behind it. */
-static void update_reach(struct ib_mr_cache *cache, size_t start)
-{
-	for (size_t i = start; i < cache->count; i++) {
-		struct slot *slot = &cache->slots[i];
-
-		slot->reach = slot->mr->last;
-		if (i && !compare_keys(&slot[-1].mr->key, &slot->mr->key))
-			slot->reach = anynet_max(slot->reach, slot[-1].reach);
-		else if (i > start)
-			return;
-	}
+	return at && !compare_to(cache->slots[at - 1].mr, &req->key, req->first, req->last)
+		       ? &cache->slots[at - 1]
+		       : NULL;
 }
 
 static int insert(struct ib_mr_cache *cache, struct ib_mr *mr)
@@ -152,7 +128,6 @@ static int insert(struct ib_mr_cache *cache, struct ib_mr *mr)
 		(cache->count - at) * sizeof(*cache->slots));
 	cache->slots[at] = (struct slot){ .mr = mr, .refs = 1 };
 	cache->count++;
-	update_reach(cache, at);
 	return 0;
 }
 
@@ -161,7 +136,6 @@ static void remove_at(struct ib_mr_cache *cache, size_t at)
 	cache->count--;
 	memmove(&cache->slots[at], &cache->slots[at + 1],
 		(cache->count - at) * sizeof(*cache->slots));
-	update_reach(cache, at);
 }
 
 static unsigned access_of(unsigned flags, bool relaxed)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cache of the memory registrations of one verbs device, shared by all its comms: NCCL registers equal and overlapping
- * buffers on every connection (net-api.md §3.7), and a registration takes milliseconds. Whole pages are registered, and
- * shared only by requests within the bytes that were asked for. A neighbour on the last page may be used longer than
- * the others are mapped. Any thread; no lock is held during a verbs call.
+ * Cache of the memory registrations of one verbs device, shared by all its comms: NCCL registers the same buffers on
+ * every connection (net-api.md §3.7), and a registration takes milliseconds. Whole pages are registered, and shared only
+ * by requests for the same bytes. A part of them, or a neighbour on the last page, may be used longer than the others are
+ * mapped: other memory may then be mapped there. Any thread; no lock is held during a verbs call.
  */
 #ifndef ANYNET_IB_MR_H
 #define ANYNET_IB_MR_H
@@ -51,8 +51,8 @@ struct ib_mr_cache *ib_mr_cache_create(const struct verbs *verbs, struct ibv_pd 
 void ib_mr_cache_destroy(struct ib_mr_cache *cache);
 
 /*
- * Gets a registration that covers this memory, for local and, without IB_MR_LOCAL, remote writes: an existing one with
- * the same key, or a new one. The range may extend to the end of the address space. An empty range may be at any
+ * Gets a registration of this memory, for local and, without IB_MR_LOCAL, remote writes: an existing one of the same
+ * range and key, or a new one. The range may extend to the end of the address space. An empty range may be at any
  * address, mapped or not; its keys are for empty messages only. The caller puts *mr.
  *
  * 0 or -errno, never -EAGAIN. On an error *mr is NULL, and `why`, of `why_bytes`, says what was tried, why it failed
