@@ -159,8 +159,12 @@ static int prove(struct proof *proof, struct ib_mr_cache *cache, const struct an
 	probe.range.addr = (void *)(uintptr_t)proof->memory;
 	probe.range.bytes = GPU_SCRATCH_BYTES;
 	probe.range.id = gpu_memory_id(probe.range.addr, probe.range.bytes);
-	ret = how(cache, &probe, &made, proof->why, proof->why_bytes) ? -ENOMEM : 0;
-	if (!ret) {
+	ret = how(cache, &probe, &made, proof->why, proof->why_bytes);
+	if (ret) {
+		ret = ret == -EIO || ret == -ENODEV || lost_port(proof)
+			      ? unproven(proof, "the device failed during the test")
+			      : -ENOMEM;
+	} else {
 		proof->rkey = made->rkey;
 		ret = ib_self_make(proof->nic, proof->page, &proof->self, why, sizeof(why));
 		if (ret)

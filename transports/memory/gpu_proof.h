@@ -29,8 +29,9 @@ void gpu_proof_prepare(struct gpu *gpu);
  * Does the nic reach the GPU that has *mr? Runs the proof once for each nic and GPU of the process and keeps the
  * result. Takes milliseconds, or as long as CUDA and the driver take. Any thread. 0: it does; -ENOMEM: it does not,
  * or memory of the GPU cannot be registered; -EALREADY: it does not, and an earlier call has returned -ENOMEM; -EAGAIN:
- * the proof cannot be run now, the port may be down. `must_know`: the nic is about to access the memory, and a GPU for
- * which the proof cannot be run counts as reached, which one INFO line reports. On an error `why` has the reason.
+ * the proof cannot be run now, the port may be down or the device fail. `must_know`: the nic is about to access the
+ * memory, and a GPU for which the proof cannot be run counts as reached, which one INFO line reports. On an error `why`
+ * has the reason.
  */
 int gpu_prove(struct nic_memory *memory, const struct anynet_mr *mr, gpu_register *how,
 	      bool must_know, char *why, size_t why_bytes);

@@ -81,7 +81,7 @@ static int get_dmabuf(struct ib_mr_cache *cache, const struct anynet_mr *mr, str
 		snprintf(why, why_bytes, "cannot get a dma-buf of GPU memory: %s",
 			 own.fd == -EIO ? gpu_why(mr->gpu, cuda_why, sizeof(cuda_why))
 					: "the CUDA driver is older than 11.7");
-		return own.fd;
+		return -ENOMEM;
 	}
 	ret = ib_mr_get_dmabuf(cache, &mr->range, &own, made, why, why_bytes);
 	close(own.fd);
@@ -112,20 +112,25 @@ static bool is_direct(const struct anynet_mr *mr)
 const struct ib_mr *ib_memory_on(struct anynet_mr *mr, struct ib_nic *nic, char *why,
 				 size_t why_bytes)
 {
-	int number = number_of(nic);
+	int number = number_of(nic), ret = 0;
 	struct ib_mr *made, *there = NULL;
 
 	if (number < 0) {
 		snprintf(why, why_bytes, "memory is registered on too many devices");
+		errno = ENOMEM;
 		return NULL;
 	}
 	made = atomic_load_explicit(&mr->ib[number], memory_order_acquire);
 	if (made)
 		return made;
-	if (is_direct(mr) && gpu_prove(&table.entries[number], mr, get, true, why, why_bytes))
+	if (is_direct(mr))
+		ret = gpu_prove(&table.entries[number], mr, get, true, why, why_bytes);
+	if (!ret)
+		ret = get(table.entries[number].cache, mr, &made, why, why_bytes);
+	if (ret) {
+		errno = -ret;
 		return NULL;
-	if (get(table.entries[number].cache, mr, &made, why, why_bytes))
-		return NULL;
+	}
 	if (atomic_compare_exchange_strong(&mr->ib[number], &there, made))
 		return made;
 	ib_mr_put(table.entries[number].cache, made);
@@ -147,7 +152,10 @@ static int register_on(struct anynet_mr *mr, const struct anynet_device *port, b
 		if (is_flushed)
 			ib_flush_prepare(nic);
 	}
-	return ib_memory_on(mr, nic, why, why_bytes) ? 0 : -ENOMEM;
+	if (ib_memory_on(mr, nic, why, why_bytes))
+		return 0;
+	/* A device that fails is opened again: the memory is registered at the next use. */
+	return errno == EIO || errno == ENODEV || atomic_load(&nic->failed) ? -ENODEV : -ENOMEM;
 }
 
 /* The other ports of a fused device are used even if one is gone for now. */

@@ -10,8 +10,8 @@
 
 /* Registers mr->range on all ports of an IB device. `is_flushed`: GPU memory that is received into and flushed. 0 = on
  * one port at least, or the proof that it reaches the GPU (gpu_proof.h) is left to the first use; -ENODEV: no port is
- * there now; -ENOMEM: it cannot be registered; -EALREADY: the same, for a reason that has been reported before. On an
- * error `why` has the reason. */
+ * there now, or its device fails; -ENOMEM: it cannot be registered; -EALREADY: the same, for a reason that has been
+ * reported before. On an error `why` has the reason. */
 int ib_memory_register(struct anynet_mr *mr, const struct anynet_device *dev, bool is_flushed,
 		       char *why, size_t why_bytes);
 
@@ -24,7 +24,7 @@ int ib_memory_flushed(unsigned number, uint64_t ticket);
 void ib_memory_release(struct anynet_mr *mr);
 
 /* The registration of *mr on this nic, which is about to access it; registers it if needed, after the proof. Any thread,
- * while a request uses `mr` or before regMr has returned it. NULL: `why` has the reason. */
+ * while a request uses `mr` or before regMr has returned it. NULL: `why` and errno have the reason. */
 const struct ib_mr *ib_memory_on(struct anynet_mr *mr, struct ib_nic *nic, char *why,
 				 size_t why_bytes);
 

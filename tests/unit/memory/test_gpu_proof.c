@@ -20,6 +20,7 @@
 static struct nic_memory memory;
 static struct anynet_mr mr = { .type = ANYNET_PTR_CUDA, .gpu = (struct gpu *)(void *)&memory };
 static uint8_t scratch[GPU_SCRATCH_BYTES];
+static int refusal; /* of the registration, a -errno */
 static bool no_random, no_numbers, no_scratch, unreachable, port_goes_down, device_fails, queue_breaks;
 static char why[ANYNET_REASON_BYTES];
 
@@ -77,7 +78,8 @@ int __wrap_ib_self_post(struct ib_self *self, enum ibv_wr_opcode opcode, void *l
 static int by_address(struct ib_mr_cache *cache, const struct anynet_mr *piece, struct ib_mr **made,
 		      char *reason, size_t reason_bytes)
 {
-	return ib_mr_get(cache, &piece->range, IB_MR_READ, made, reason, reason_bytes);
+	return refusal ? refusal
+		       : ib_mr_get(cache, &piece->range, IB_MR_READ, made, reason, reason_bytes);
 }
 
 /* --- */
@@ -89,6 +91,7 @@ static int setup(void **state)
 	if (!memory.cache)
 		memory.cache =
 			ib_mr_cache_create(memory.nic->verbs, memory.nic->pd, ANYNET_AUTO);
+	refusal = 0;
 	no_random = no_numbers = no_scratch = unreachable = port_goes_down = device_fails = queue_breaks = false;
 	return memory.cache ? 0 : -1;
 }
@@ -151,6 +154,23 @@ static void test_what_could_not_be_proved_is_proved_before_it_is_used(void **sta
 	assert_int_equal(prove(true), -EALREADY);
 }
 
+/* Then neither its memory nor any other can be registered. */
+static void test_a_device_that_fails_before_proves_nothing(void **state)
+{
+	static const int errors[] = { -EIO, -ENODEV };
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		refusal = errors[i];
+		assert_int_equal(prove(false), -EAGAIN);
+	}
+	refusal = -EINVAL;
+	memory.nic->failed = true;
+	assert_int_equal(prove(false), -EAGAIN);
+	memory.nic->failed = false;
+	assert_int_equal(prove(false), -ENOMEM);
+}
+
 /* It says nothing of the GPU that requests fail then. */
 static void test_a_port_that_goes_down_meanwhile_proves_nothing(void **state)
 {
@@ -175,6 +195,7 @@ int main(void)
 		T(test_what_cannot_be_reached_is_not_used),
 		T(test_what_cannot_be_proved_is_used),
 		T(test_a_queue_pair_that_cannot_be_made_is_the_reason),
+		T(test_a_device_that_fails_before_proves_nothing),
 		T(test_a_port_that_goes_down_meanwhile_proves_nothing),
 		T(test_what_could_not_be_proved_is_proved_before_it_is_used),
 	};

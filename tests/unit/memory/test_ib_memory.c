@@ -64,6 +64,11 @@ int __wrap_gpu_prove(struct nic_memory *memory, const struct anynet_mr *mr, gpu_
 
 /* In the middle of a registration of this memory another thread registers it, too. */
 static struct anynet_mr *rival;
+
+/* A registration fails with this errno; meanwhile the device fails. 0, false = not. */
+static int refusal;
+static bool device_fails;
+
 static const struct verbs *stub;
 static struct verbs verbs;
 
@@ -74,7 +79,9 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t bytes, int ac
 	rival = NULL;
 	if (mr)
 		assert_non_null(ib_memory_on(mr, nics[0], why, sizeof(why)));
-	return stub->reg_mr(pd, addr, bytes, access);
+	atomic_store(&nics[0]->failed, device_fails);
+	errno = refusal;
+	return refusal ? NULL : stub->reg_mr(pd, addr, bytes, access);
 }
 
 /* Before the nic registers anything, because it keeps the functions. */
@@ -105,6 +112,8 @@ static int setup(void **state)
 	flushed = NULL;
 	flush_result = 0;
 	memset(proofs, 0, sizeof(proofs));
+	refusal = 0;
+	device_fails = false;
 	for (int i = 0; i < 2; i++)
 		ib_flush_prepare(nics[i]);
 	return 0;
@@ -161,6 +170,22 @@ static void test_a_port_that_is_gone_keeps_the_others_from_nothing(void **state)
 	stub_refused_mrs = 1;
 	register_on(&local_dev, &gone, -ENOMEM, 0);
 	assert_int_equal(stub_refused_mrs, 0);
+}
+
+/* It is opened again, and the memory is registered at the next use. */
+static void test_memory_waits_for_a_device_that_fails(void **state)
+{
+	static const int errors[] = { EIO, ENODEV, ENOMEM };
+	const struct anynet_device gone = { .name = "gone" };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(errors); i++) {
+		refusal = errors[i];
+		register_on(&local_dev, &gone, errors[i] == ENOMEM ? -ENOMEM : -ENODEV, 0);
+	}
+	device_fails = true;
+	register_on(&local_dev, &gone, -ENODEV, 0);
+	atomic_store(&nics[0]->failed, false);
 }
 
 static void test_of_two_threads_that_register_the_same_neither_leaks(void **state)
@@ -431,6 +456,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_memory_is_released_with_its_registration),
 		T(test_a_port_that_is_gone_keeps_the_others_from_nothing),
+		T(test_memory_waits_for_a_device_that_fails),
 		T(test_of_two_threads_that_register_the_same_neither_leaks),
 		T(test_a_flush_is_done_when_its_own_read_is),
 		T(test_a_flush_ends_with_its_queue_pair),

@@ -66,8 +66,9 @@ static inline void ib_stream_set_qp(struct ib_stream *stream, struct ib_qp *qp)
 }
 
 /* The NIC of the queue pair cannot register what the comm needs. If it is one of the comm's device, the comm uses TCP. Else
- * the stream had only moved to it, and the comm makes no more queue pairs on that NIC. The caller breaks the stream. */
-void ib_leave_nic(struct ib_stream *stream, const char *why) ANYNET_COLD;
+ * the stream had only moved to it, and the comm makes no more queue pairs on that NIC. A device that has failed is opened
+ * again, so it changes nothing. The caller breaks the stream with the returned -errno. */
+int ib_leave_nic(struct ib_stream *stream, const char *why) ANYNET_COLD;
 
 /* Gives up the queue pair, which the caller has fenced or never used: frees what belongs to it and retires it. */
 void ib_stream_drop_qp(struct ib_stream *stream);

@@ -29,20 +29,23 @@ static bool is_own(const struct anynet_comm *comm, const struct anynet_device *n
 	return false;
 }
 
-void ib_leave_nic(struct ib_stream *stream, const char *why)
+int ib_leave_nic(struct ib_stream *stream, const char *why)
 {
 	const struct anynet_device *nic = stream->qp->nic->dev;
 	struct anynet_comm *comm = stream->tcp.base.comm;
 
+	if (atomic_load_explicit(&stream->qp->nic->failed, memory_order_relaxed))
+		return -EIO;
 	if (is_own(comm, nic)) {
 		comm_use_tcp(comm, why);
-		return;
+		return -ENOMEM;
 	}
 	comm->tcp.nics |= 1ull << nic->index;
 	anynet_info("%s peer %s pid %u dev %s: no queue pair on dev %s: %s; the data uses another "
 		    "device, or TCP",
 		    comm_direction(comm), comm->peer.host, comm->peer.pid, comm->dev->name,
 		    nic->name, why);
+	return -ENOMEM;
 }
 
 void ib_confirm(struct ib_stream *stream, uint64_t end)
@@ -315,10 +318,8 @@ static int post_cts(struct ib_stream *stream)
 		char why[200];
 
 		reg = ib_memory_on(mr, qp->nic, why, sizeof(why));
-		if (!reg) {
-			ib_leave_nic(stream, why);
-			return -ENOMEM;
-		}
+		if (!reg)
+			return ib_leave_nic(stream, why);
 		cts.rkey = reg->rkey;
 		cts.check = ib_cts_check(&cts);
 		if (run.count && !may_join(qp, &run, cts.seq))
@@ -342,7 +343,7 @@ static int tell_frames(struct ib_stream *stream)
 			   qp->peer.addr + offsetof(struct anynet_wire_cts_ring, frames));
 }
 
-/* Appends struct anynet_wire_cts to a CTS frame. 0, or -ENOMEM: the memory cannot be registered. */
+/* Appends struct anynet_wire_cts to a CTS frame. 0; or -errno: the memory cannot be registered. */
 static int complete_cts(struct ib_stream *stream, uint8_t *frame, size_t *bytes)
 {
 	struct anynet_wire_frame header;
@@ -353,13 +354,13 @@ static int complete_cts(struct ib_stream *stream, uint8_t *frame, size_t *bytes)
 
 	memcpy(&header, frame, HEADER_BYTES);
 	mr = recv_cts_of((struct recv_comm *)stream->tcp.base.comm, header.slot, &cts);
-	reg = mr ? ib_memory_on(mr, stream->qp->nic, why, sizeof(why)) : NULL;
-	if (!mr)
+	if (!mr) {
 		comm_use_tcp(stream->tcp.base.comm, "a receive without memory");
-	else if (!reg)
-		ib_leave_nic(stream, why);
-	if (!reg)
 		return -ENOMEM;
+	}
+	reg = ib_memory_on(mr, stream->qp->nic, why, sizeof(why));
+	if (!reg)
+		return ib_leave_nic(stream, why);
 	cts.rkey = reg->rkey;
 	header.length = sizeof(cts);
 	memcpy(frame, &header, HEADER_BYTES);

@@ -44,6 +44,21 @@ static void test_a_nic_that_cannot_register_the_memory_is_left(void **state)
 	assert_int_equal(pairs_list(pair.send, pair.send->streams[0], PAIRS_HOME, pairs), 0);
 }
 
+/* It is opened again: the comm goes on using it. */
+static void test_a_nic_that_has_failed_is_not_left(void **state)
+{
+	struct ib_nic *nic;
+
+	(void)state;
+	ib_open_send(&pair, 1, 1);
+	nic = ib_qp_of(pair.send, 0)->nic;
+	atomic_store(&nic->failed, true);
+	assert_int_equal(ib_leave_nic(ib_stream_of(pair.send, 0), "of a test"), -EIO);
+	atomic_store(&nic->failed, false);
+	assert_false(pair.send->tcp.only);
+	assert_true(comm_may_use_nic(pair.send, &local_dev));
+}
+
 /* The statistics of the stream at this time of the clock. */
 static struct stream_signs signs_at(uint64_t us)
 {
@@ -327,6 +342,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, ib_comm_setup, ib_comm_teardown)
 	const struct CMUnitTest tests[] = {
 		T(test_a_nic_that_cannot_register_the_memory_is_left),
+		T(test_a_nic_that_has_failed_is_not_left),
 		T(test_the_time_of_large_frames_is_known),
 		T(test_the_tcp_connection_tells_that_the_peer_is_gone),
 		T(test_bye_tells_what_has_arrived),
