@@ -144,7 +144,8 @@ static int read_path(struct rdma_cm_id *id, const struct ib_qp *qp, struct ib_pa
 		return errno ? -errno : -EIO;
 	*path = (struct ib_path){
 		.ah = rtr.ah_attr,
-		.mtu = (enum ibv_mtu)anynet_min(rtr.path_mtu, qp->peer.mtu),
+		.mtu = (enum ibv_mtu)anynet_min(rtr.path_mtu,
+						anynet_min(qp->port.attr.active_mtu, qp->peer.mtu)),
 		.qpn = rtr.dest_qp_num,
 		.send_psn = rts.sq_psn,
 		.recv_psn = rtr.rq_psn,

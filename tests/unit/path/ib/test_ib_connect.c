@@ -297,6 +297,22 @@ static void test_a_path_of_another_port_is_not_taken(void **state)
 	assert_non_null(strstr(why, "the route to the peer uses another port"));
 }
 
+/* The manager knows the path, the peer its own port. */
+static void test_packets_of_the_managers_path_fit_this_port(void **state)
+{
+	char why[160] = "";
+
+	(void)state;
+	stub_cm_qpn = PEER_QPN;
+	nic->state.attr.active_mtu = IBV_MTU_2048;
+	connect_by_manager();
+	for (int i = 0; i < 3; i++) { /* address, route, answer */
+		assert_true(stub_cm_event(RDMA_CM_EVENT_ADDR_RESOLVED));
+		assert_int_equal(ib_qp_joined(qp, why, sizeof(why)), i < 2 ? -EAGAIN : 0);
+	}
+	assert_int_equal(rtr.path_mtu, IBV_MTU_2048);
+}
+
 /* Its request is about to be repeated when another thread reads the answer. */
 static void test_an_answer_that_comes_with_the_repetition_counts(void **state)
 {
@@ -333,6 +349,7 @@ int main(void)
 		T(test_nccls_traffic_class_is_the_wish_where_nothing_is_set),
 		T(test_where_packets_overtake_each_other_only_small_messages_are_one_request),
 		T(test_a_path_of_another_port_is_not_taken),
+		T(test_packets_of_the_managers_path_fit_this_port),
 		T(test_an_answer_that_comes_with_the_repetition_counts),
 	};
 
