@@ -230,7 +230,15 @@ static bool must_ask(const struct send_comm *comm, const struct send_msg *msg)
 	return !msg->record || (comm_is_ib(&comm->base) && !send_cleared(comm, msg));
 }
 
-/* Sends the message from NCCL's buffer. A small one in GPU memory gets room for its header in the ring: a NIC may
+static bool can_gather(const struct send_comm *comm)
+{
+	for (unsigned i = 0; i < comm->base.stream_count; i++)
+		if (comm->base.streams[i] && comm->base.streams[i]->qp.fetches)
+			return false;
+	return true;
+}
+
+/* Sends the message from NCCL's buffer. A small one in GPU memory gets room for its header in the ring, if a NIC can
  * gather its frame from both. */
 static void refer_to(struct send_comm *comm, struct send_msg *msg, const void *data,
 		     struct anynet_mr *mr)
@@ -239,7 +247,8 @@ static void refer_to(struct send_comm *comm, struct send_msg *msg, const void *d
 	msg->data = data;
 	msg->mr = mr;
 	msg->flags |= ANYNET_FLAG_ACK;
-	if (msg->on_gpu && comm_is_ib(&comm->base) && msg->bytes <= comm->limits.eager)
+	if (msg->on_gpu && comm_is_ib(&comm->base) && msg->bytes <= comm->limits.eager &&
+	    can_gather(comm))
 		msg->record = replay_take(&comm->ring, HEADER_BYTES);
 	mr_hold(&comm->base, mr);
 }
@@ -278,6 +287,14 @@ static void start_message(struct send_comm *comm, struct send_msg *msg, const vo
 		send_queue(comm, msg, must_ask(comm, msg) ? SEND_ASKING : SEND_QUEUED);
 }
 
+/* Must a small message be copied from GPU memory first? Without room in the ring it goes like a large one. */
+static bool must_fetch(const struct send_comm *comm, const struct anynet_send *send)
+{
+	return anynet_unlikely(send->mr && send->mr->gpu && send->bytes &&
+			       send->bytes <= comm->limits.eager) &&
+	       !can_gather(comm) && replay_has_room(&comm->ring, copy_bytes(comm, send->bytes));
+}
+
 /* Copies a small message from GPU memory to comm->fetched because an adapter cannot gather it. It is then sent like host
  * memory. 0 or -errno. */
 static ANYNET_COLD int fetch_small(struct send_comm *comm, const struct anynet_send *send)
@@ -292,21 +309,6 @@ static ANYNET_COLD int fetch_small(struct send_comm *comm, const struct anynet_s
 	return 0;
 }
 
-static bool can_gather(const struct send_comm *comm)
-{
-	for (unsigned i = 0; i < comm->base.stream_count; i++)
-		if (comm->base.streams[i] && !comm->base.streams[i]->qp.gathers)
-			return false;
-	return true;
-}
-
-/* Must a small message be copied from GPU memory first? */
-static bool must_fetch(const struct send_comm *comm, const struct anynet_send *send)
-{
-	return anynet_unlikely(send->mr && send->mr->gpu && send->bytes && send->bytes <= comm->limits.eager) &&
-	       !can_gather(comm);
-}
-
 /* Queue pairs send small messages from the ring, and others from registered memory. If the ring is full and there are
  * several tags, what fills it may wait for receives of other tags: a small message then goes like a large one. 0, or
  * -errno as for send_post. */
@@ -318,8 +320,6 @@ static int check_for_qp(const struct send_comm *comm, const struct anynet_send *
 		if (anynet_likely(replay_has_room(&comm->ring, copy_bytes(comm, send->bytes))))
 			return 0;
 		if (!tags->multi && (!tags->known || (uint32_t)send->tag == tags->first))
-			return -EAGAIN;
-		if (must_fetch(comm, send))
 			return -EAGAIN;
 	}
 	return send->mr || !send->bytes ? 0 : -EADDRNOTAVAIL;

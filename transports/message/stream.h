@@ -134,7 +134,7 @@ struct stream_qp {
 	bool carries; /* a queue pair carries the frames */
 	/* Send comm, with a queue pair: the peer writes here whether small messages may come in frames; else NULL */
 	const uint32_t *frames;
-	bool gathers;     /* a frame's payload need not lie behind its header */
+	bool fetches;     /* send comm: the adapter of the last queue pair gathers nothing */
 	uint32_t cleared; /* receive comm: receives before this number need no further CTS on this stream */
 	int err;          /* the -errno that ended the last queue pair; 0 = none, or progress_lapse has seen it */
 	uint64_t brought; /* frames that had arrived by that queue pair */

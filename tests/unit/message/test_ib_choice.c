@@ -27,6 +27,7 @@ struct taker {
 static struct taker takers[STREAMS];
 static struct anynet_comm *comm;
 static struct anynet_mr mr;
+static struct gpu *const gpu = (struct gpu *)(void *)&mr; /* some address */
 static uint8_t data[LARGE];
 
 static int receive(struct anynet_stream *stream)
@@ -85,6 +86,7 @@ static int setup(void **state)
 	if (!comm)
 		return -1;
 	memset(takers, 0, sizeof(takers));
+	mr.gpu = NULL;
 	for (uint16_t i = 0; i < STREAMS; i++) {
 		struct anynet_stream *stream = &takers[i].stream.tcp.base;
 
@@ -277,11 +279,12 @@ static void test_a_full_ring_holds_up_no_other_tag(void **state)
 {
 	struct anynet_wire_frame cts = { .type = ANYNET_FRAME_CTS };
 	struct stream_frame frame;
-	uint32_t seq = 0;
+	uint32_t seq = 1;
 
 	(void)state;
 	nothing_may_go();
 	takers[1].full = takers[2].full = true;
+	assert_non_null(send_tag(0, 1)); /* in the end there is room for a header */
 	for (; send_tag(0, SMALL); seq++)
 		assert_true(seq < ANYNET_SENDS);
 	assert_true(seq < ANYNET_SENDS);
@@ -300,6 +303,7 @@ static void test_a_full_ring_holds_up_no_other_tag(void **state)
 	send_frame(to_send(comm), &takers[0].last, &frame);
 	assert_ptr_equal(frame.payload, data);
 	assert_false(frame.framed);
+	assert_null(to_send(comm)->msgs[cts.slot].record); /* its frame needs no gathering */
 	/* … and an empty one needs no place. */
 	assert_non_null(send_tag(1, 0));
 	assert_int_equal(comm_transmit(comm), 0);
@@ -307,6 +311,24 @@ static void test_a_full_ring_holds_up_no_other_tag(void **state)
 	assert_int_equal(takers[0].last.seq, seq + 1);
 	/* Now the first tag is one of several. */
 	assert_non_null(send_tag(0, SMALL));
+}
+
+int __wrap_gpu_fetch(struct gpu *which, void *to, const void *from, size_t bytes);
+
+int __wrap_gpu_fetch(struct gpu *which, void *to, const void *from, size_t bytes)
+{
+	assert_ptr_equal(which, gpu);
+	memcpy(to, from, bytes);
+	return 0;
+}
+
+/* … also if messages from GPU memory fill it: they have been copied there for adapters that gather nothing. */
+static void test_a_ring_full_of_copies_holds_up_no_other_tag(void **state)
+{
+	mr.gpu = gpu;
+	for (int i = 0; i < STREAMS; i++)
+		comm->streams[i]->qp.fetches = true;
+	test_a_full_ring_holds_up_no_other_tag(state);
 }
 
 /* A message that is completely on a path, and its frame there. */
@@ -388,7 +410,8 @@ static void test_a_frame_that_arrives_late_counts_for_its_own_message(void **sta
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_whole_messages_rotate_over_the_streams, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_whole_messages_rotate_over_the_streams, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(test_they_are_cut_if_so_asked, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_they_are_cut_to_go_by_several_ports, setup,
 						teardown),
@@ -406,6 +429,8 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(test_a_full_ring_holds_up_no_other_tag, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(test_a_ring_full_of_copies_holds_up_no_other_tag,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_frames_are_not_taken_for_few, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_a_suspect_stream_delays_no_other, setup,

@@ -62,7 +62,8 @@ static inline void ib_stream_set_qp(struct ib_stream *stream, struct ib_qp *qp)
 	stream->qp = qp;
 	stream->tcp.base.qp.carries = qp;
 	stream->tcp.base.qp.frames = qp && qp->is_send ? &qp->memory.cts_ring->frames : NULL;
-	stream->tcp.base.qp.gathers = !qp || qp->limits.sges > 1;
+	if (qp) /* else it stays: what goes over TCP may be sent again by the next one */
+		stream->tcp.base.qp.fetches = qp->limits.sges < 2;
 }
 
 /* The NIC of the queue pair cannot register what the comm needs. If it is one of the comm's device, the comm uses TCP. Else
