@@ -306,6 +306,8 @@ int main(int argc, char **argv)
 		{ .name = "another_port_accesses_it_too", another_port_accesses_it_too },
 		{ .name = "no_call_of_cuda_while_queue_pairs_carry_the_data",
 		  no_call_of_cuda_while_queue_pairs_carry_the_data },
+		{ .name = "what_tcp_did_not_deliver_holds_up_no_other_tag",
+		  what_tcp_did_not_deliver_holds_up_no_other_tag },
 		{ .name = "the_first_gpu_memory_strands_no_small_receive",
 		  the_first_gpu_memory_strands_no_small_receive },
 		{ .name = "adapters_that_gather_nothing_are_used",

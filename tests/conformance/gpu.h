@@ -34,6 +34,7 @@ void a_write_without_its_frame_is_flushed(struct test_net *net);
 
 /* gpu_queue_pairs.c */
 void no_call_of_cuda_while_queue_pairs_carry_the_data(struct test_net *net);
+void what_tcp_did_not_deliver_holds_up_no_other_tag(struct test_net *net);
 void the_first_gpu_memory_strands_no_small_receive(struct test_net *net);
 void adapters_that_gather_nothing_are_used(struct test_net *net);
 void small_messages_are_not_copied_either(struct test_net *net);

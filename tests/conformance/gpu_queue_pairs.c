@@ -125,6 +125,85 @@ void no_call_of_cuda_while_queue_pairs_carry_the_data(struct test_net *net)
 	}
 }
 
+/* No queue pair can be made, and messages go over TCP. Returns the number of work requests until then. */
+static uint64_t go_over_to_tcp(struct test_net *net, struct silent *silent, int tags)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "messages over TCP");
+	uint64_t sends;
+
+	fake_order("set fake0:1 state=down; set fake1:1 state=down");
+	do {
+		sends = fake_counts().sends;
+		silent_exchange(net, silent, tags, 64, true);
+		deadline_turn(&deadline);
+	} while (fake_counts().sends != sends);
+	return sends;
+}
+
+static void receive_tag(struct test_net *net, struct silent *silent, int tag, size_t bytes,
+			uint64_t seed)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a message of its tag");
+	unsigned char *to = silent->to.data + (size_t)tag * SILENT_PLACE;
+	struct transfer recv = transfer_of(to, bytes, tag, silent->mhandles[1]);
+
+	transfer_post_soon(net, silent->link.recv, false, &recv);
+	while (!recv.done) {
+		for (int i = 0; i < 2; i++)
+			if (!silent->sends[i].done)
+				check_ok(transfer_test(net, &silent->sends[i]));
+		check_ok(transfer_test(net, &recv));
+		deadline_turn(&deadline);
+	}
+	pattern_check(to, bytes, seed);
+}
+
+/* Messages of two tags are sent over TCP, and unread when a queue pair takes over, by which they need a CTS. The receive of
+ * the first one is posted last. */
+static void unread_by_tcp(struct test_net *net, int tags, size_t bytes)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a queue pair again");
+	static unsigned char host[2 * SILENT_PLACE];
+	struct silent silent = { .from = host };
+	uint64_t sends;
+
+	open_linked(net, &silent.link);
+	buffer_alloc(&silent.to, sizeof(host));
+	silent.mhandles[0] = flow_reg(net, silent.link.send, host, sizeof(host));
+	silent.mhandles[1] = flow_reg(net, silent.link.recv, silent.to.data, sizeof(host));
+	silent_exchange(net, &silent, tags, 64, true);
+	sends = go_over_to_tcp(net, &silent, tags);
+	silent.recv.n = 2;
+	silent_send(net, &silent, 77, bytes);
+	for (int i = 0; i < 100; i++)
+		for (int k = 0; k < 2; k++)
+			if (!silent.sends[k].done)
+				check_ok(transfer_test(net, &silent.sends[k]));
+	fake_order("set fake0:1 state=active; set fake1:1 state=active");
+	while (fake_counts().sends < sends + 4) /* three of the proof, and one by what has taken over */
+		deadline_turn(&deadline);
+	for (int tag = 1; tag >= 0; tag--)
+		receive_tag(net, &silent, tag, bytes, 77 + (uint64_t)tag);
+	for (int i = 0; i < 2; i++)
+		while (!silent.sends[i].done) {
+			check_ok(transfer_test(net, &silent.sends[i]));
+			deadline_turn(&deadline);
+		}
+	check_ok(driver_dereg_mr(net->driver, silent.link.send, silent.mhandles[0]));
+	check_ok(driver_dereg_mr(net->driver, silent.link.recv, silent.mhandles[1]));
+	link_close(net, &silent.link);
+	buffer_free(&silent.to);
+}
+
+void what_tcp_did_not_deliver_holds_up_no_other_tag(struct test_net *net)
+{
+	need_nics(net);
+	if (net->props.max_recvs < 2)
+		check_skip("one tag only");
+	unread_by_tcp(net, 2, 64);
+	unread_by_tcp(net, 1, (size_t)100 << 10); /* the second tag is new */
+}
+
 /* A receive in host memory that is too small for a CTS, because such messages may come in frames. Then, before its
  * message, the comm's first receive in GPU memory: from then on no message may come in a frame. */
 void the_first_gpu_memory_strands_no_small_receive(struct test_net *net)

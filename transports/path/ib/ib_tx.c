@@ -172,13 +172,20 @@ static int post_part(struct ib_stream *stream, uint64_t n, const struct stream_f
 	return ib_qp_post(stream->qp, &write, &send, 2, n + 1);
 }
 
-/* A message that was begun over another connection has no CTS on this stream: sends ASK, once. -EAGAIN or -errno. */
+/*
+ * A message that was begun over another connection has no CTS on this stream: sends ASK, once. -EAGAIN or -errno. A
+ * large one from before the comm had several tags may hold up messages of other tags behind it, until its receive is
+ * posted. (A later one has sent RTS, and comes behind the CTS.) TCP takes it: the stream breaks.
+ */
 static int ask(struct ib_stream *stream, uint64_t n, const struct stream_frame *frame)
 {
+	const struct send_comm *comm = (const struct send_comm *)stream->tcp.base.comm;
 	struct anynet_wire_frame header = frame->header;
 	int ret;
 
-	if (stream->use.asked == n + 1 || !send_may_ask((struct send_comm *)stream->tcp.base.comm))
+	if (comm->tags.multi && !(header.flags & ANYNET_FLAG_MULTI))
+		return -EBUSY;
+	if (stream->use.asked == n + 1 || !send_may_ask(comm))
 		return -EAGAIN;
 	header.type = ANYNET_FRAME_ASK;
 	header.length = 0;
@@ -213,29 +220,42 @@ static int post_write(struct ib_stream *stream, uint64_t n, const struct stream_
 	return post_part(stream, n, frame, mr, cts);
 }
 
+/*
+ * Does the payload go in the frame of this message, which is in the log? With several tags a small one that has no CTS
+ * does, whatever the receiver wants: it was sent over TCP, or queued before the receiver wanted none in frames. If it
+ * asked, the messages of other tags behind it would wait until its receive is posted.
+ */
+static bool goes_in_frame(const struct ib_stream *stream, const struct send_msg *msg)
+{
+	const struct send_comm *comm = (const struct send_comm *)stream->tcp.base.comm;
+
+	return ib_goes_in_frame(stream->qp, msg) ||
+	       (msg->record && send_may_ask(comm) && !ib_find_cts(stream, msg));
+}
+
 /* DATA whose payload does not lie behind its header, or may not travel there. */
 static int post_data(struct ib_stream *stream, uint64_t n, const struct stream_frame *frame)
 {
 	struct send_comm *comm = (struct send_comm *)stream->tcp.base.comm;
 	struct send_msg *msg = &comm->msgs[frame->header.slot];
-	bool gathered = !frame->framed && ib_goes_in_frame(stream->qp, msg);
-	const struct anynet_wire_cts *cts = gathered ? NULL : ib_find_cts(stream, msg);
+	bool in_frame = goes_in_frame(stream, msg);
+	const struct anynet_wire_cts *cts = in_frame ? NULL : ib_find_cts(stream, msg);
 	const struct ib_mr *mr = stream->qp->ring.mr;
 	char why[200];
 
-	if (!gathered && !cts)
+	if (in_frame && frame->framed)
+		return post_small(stream, n, frame);
+	if (!in_frame && !cts)
 		return ask(stream, n, frame);
-	if (gathered && stream->qp->limits.sges < 2) { /* begun by an adapter that can gather */
+	if (in_frame && stream->qp->limits.sges < 2) { /* begun by an adapter that can gather */
 		snprintf(why, sizeof(why), "the adapter has one scatter/gather entry");
 		mr = NULL;
 	} else if (!frame->framed) {
 		mr = ib_memory_on(msg->mr, stream->qp->nic, why, sizeof(why));
 	}
-	if (!mr) {
-		ib_leave_nic(stream, why);
-		return -ENOMEM;
-	}
-	if (gathered)
+	if (!mr)
+		return ib_leave_nic(stream, why);
+	if (in_frame)
 		return post_gathered(stream, n, frame, mr, msg->record);
 	if (frame->header.size > cts->size) /* no WRITE: the peer reports the sizes */
 		return post_small(stream, n, frame);

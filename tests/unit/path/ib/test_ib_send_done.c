@@ -282,13 +282,14 @@ static void test_a_closed_comm_waits_until_its_bye_is_through(void **state)
 	assert_int_equal(stream->ops->drain(stream), 0);
 }
 
-/* The stream continues over TCP from this position of the receiver. */
-static void resume_over_tcp(struct anynet_stream *stream, uint64_t frames)
+/* The stream continues from this position of the receiver. `qp`: by it; NULL = over TCP. */
+static void resume(struct anynet_stream *stream, uint64_t frames, struct ib_qp *qp)
 {
 	int fds[2];
 
 	comm_enter(pair.send);
 	comm_sever(pair.send, stream, 0);
+	stream->qp.next = qp;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
 	comm_stream_back(pair.send, stream, fds[0], 1, stream->home, (struct stream_position){ frames, 0 });
 	comm_leave(pair.send);
@@ -312,7 +313,7 @@ static void test_a_position_before_what_has_arrived_is_refused(void **state)
 		while (pair_idle(req), !pair.send->streams[0]->log.arrived)
 			stub_complete(ib_qp_of(pair.send, 0)->ibv, 1, IBV_WC_SUCCESS);
 		assert_int_equal(pair.send->streams[0]->log.arrived, 1);
-		resume_over_tcp(pair.send->streams[0], frames);
+		resume(pair.send->streams[0], frames, NULL);
 		assert_int_equal(comm_error(pair.send), frames ? 0 : -EPROTO);
 		pair_close(&pair);
 	}
@@ -330,11 +331,79 @@ static void test_what_the_receiver_has_is_done(void **state)
 		reqs[i] = pair_isend(&pair, pair_out, LARGE, 0);
 	}
 	pair_idle(reqs[0]);
-	resume_over_tcp(pair.send->streams[0], 1);
+	resume(pair.send->streams[0], 1, NULL);
 	assert_true(pair_done(reqs[0], NULL));
 	pair_idle(reqs[1]); /* uses TCP now */
 	pair_expect(&pair, 0, ANYNET_FRAME_PING, 0);
 	pair_expect(&pair, 0, ANYNET_FRAME_DATA, 1);
+}
+
+/* Over TCP no small message asks for a CTS. If one did by the queue pair, those behind it, of other tags, would wait until
+ * its receive is posted. */
+static void test_small_messages_from_before_the_queue_pair_need_no_cts(void **state)
+{
+	struct ib_qp *qp;
+
+	(void)state;
+	ib_open_send(&pair, 1, 0);
+	pair_send(&pair, pair_out, 100);
+	pair_idle(pair_isend(&pair, pair_out, LARGE, 1)); /* RTS */
+	pair_send(&pair, pair_out, 200);
+	qp = ib_connector(true);
+	ib_takes_frames(qp, false);
+	ib_note_posted();
+	resume(pair.send->streams[0], 0, qp);
+	ib_turn(pair.send);
+	assert_int_equal(ib_posted_count, 3);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_int_equal(ib_posted[i].opcode, IBV_WR_SEND);
+		assert_int_equal(ib_posted[i].frame.type,
+				 i == 1 ? ANYNET_FRAME_RTS : ANYNET_FRAME_DATA);
+		assert_int_equal(ib_posted[i].frame.seq, i);
+		assert_int_equal(ib_posted[i].bytes,
+				 sizeof(struct anynet_wire_frame) + ib_posted[i].frame.length);
+	}
+	assert_int_equal(ib_posted[2].frame.length, 200);
+}
+
+/* A large message did not ask over TCP because the comm had one tag then. By the queue pair it would hold up those of the
+ * second tag in the same way: the stream breaks, and TCP takes it. */
+static void test_a_large_message_from_before_the_second_tag_needs_tcp(void **state)
+{
+	struct anynet_stream *stream;
+	struct ib_qp *qp;
+
+	(void)state;
+	ib_open_send(&pair, 1, 0);
+	stream = pair.send->streams[0];
+	pair_idle(pair_isend(&pair, pair_out, LARGE, 0));
+	qp = ib_connector(true);
+	ib_note_posted();
+	resume(stream, 0, qp);
+	assert_int_equal(stream->ops->transmit(stream), 0);
+	to_send(pair.send)->tags.multi = true;
+	assert_int_equal(stream->ops->transmit(stream), -EBUSY);
+	assert_int_equal(ib_posted_count, 0);
+}
+
+/* What it sends over TCP it may have to send again by a queue pair of the same adapter. */
+static void test_an_adapter_that_gathers_nothing_is_remembered(void **state)
+{
+	struct anynet_stream *stream;
+	struct ib_stream *ib;
+
+	(void)state;
+	ib_open_send(&pair, 1, 1);
+	stream = pair.send->streams[0];
+	assert_false(stream->qp.fetches);
+	ib = ib_stream_of(pair.send, 0);
+	ib->qp->limits.sges = 1;
+	ib_stream_set_qp(ib, ib->qp);
+	assert_true(stream->qp.fetches);
+	resume(stream, 0, NULL);
+	assert_true(stream->qp.fetches);
+	resume(stream, 0, ib_connector(true));
+	assert_false(stream->qp.fetches);
 }
 
 int main(void)
@@ -355,6 +424,9 @@ int main(void)
 		T(test_a_closed_comm_waits_until_its_bye_is_through),
 		T(test_a_position_before_what_has_arrived_is_refused),
 		T(test_what_the_receiver_has_is_done),
+		T(test_small_messages_from_before_the_queue_pair_need_no_cts),
+		T(test_a_large_message_from_before_the_second_tag_needs_tcp),
+		T(test_an_adapter_that_gathers_nothing_is_remembered),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
