@@ -241,6 +241,7 @@ static void test_an_address_that_is_asked_about_is_none_yet(void **state)
 	wait_running("a0");
 	assert_false(has_addr("fd00::1"));
 	assert_true(has_addr("fd00::2"));
+	assert_false(read_link("a0")->has_unbound); /* which the user would be told of */
 }
 
 static void test_a_table_that_changes_is_read_again(void **state)
