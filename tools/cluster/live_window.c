@@ -161,7 +161,7 @@ static bool has_others(const struct live *live, const struct end *e)
 
 /*
  * Removes ranks and paths that no host reports any more. A path is kept while other paths of its two hosts are
- * reported: its connections have moved there.
+ * reported, because its connections have moved there, but no longer than it was known: it may have been a detour.
  */
 static void forget(struct live *live)
 {
@@ -171,7 +171,8 @@ static void forget(struct live *live)
 		struct end *e = &live->ends[i];
 
 		e->missing = e->seen && e->up ? 0 : e->missing + 1;
-		e->gone = !e->seen && !has_others(live, e);
+		e->known += e->seen;
+		e->gone = !e->seen && (!has_others(live, e) || e->missing > e->known);
 	}
 	for (size_t i = 0; i < live->end_count; i++) {
 		if (!live->ends[i].gone)

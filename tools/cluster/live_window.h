@@ -32,6 +32,7 @@ struct end {
 	char host[NAME], other[NAME], device[NAME], address[NAME];
 	bool seen, gone;          /* reported in this look; to be removed */
 	unsigned down, up, broke; /* connections in this look */
+	unsigned known;           /* looks that have reported it */
 	unsigned missing;         /* consecutive looks without a connection */
 	unsigned had, away;       /* connections before a break; looks left for their return */
 	double evidence[FAULTS];  /* CUSUM, 0 to 2 */

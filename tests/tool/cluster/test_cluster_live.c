@@ -26,7 +26,7 @@
 struct plan {
 	int silent, starved, mute, waited; /* a host */
 	int gone[2], lossy[2], slow[2], third[2], crowded[2], brief[2], idle[2], unused[2],
-		broke[2], failed[2], moved[2],
+		broke[2], failed[2], moved[2], detour[2],
 		device; /* device: the host whose narrow network is gone; the others: a pair of hosts */
 	int loss;       /* packets of every path */
 	bool unused_all; /* no path carries data */
@@ -76,7 +76,8 @@ static json_t *path(const struct plan *p, int a, int b, bool narrow)
 		return NULL;
 	snprintf(host, sizeof(host), "n%d", a);
 	snprintf(other, sizeof(other), "n%d", b);
-	snprintf(address, sizeof(address), "%s%d", narrow ? NARROW : WIDE, b);
+	snprintf(address, sizeof(address), "%s%d",
+		 narrow && !is_pair(p->detour, a, b) ? NARROW : WIDE, b);
 	return json_pack("{s:s, s:i, s:s, s:i, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i}",
 			 "host", host, "pid", 100 + a, "for_host", other, "for_pid", 100 + b,
 			 "device", narrow ? "eth1" : "eth0", "address", address, "up",
@@ -274,6 +275,18 @@ static void test_a_connection_that_moves_away_is_reported(void **state)
 	assert_string_equal(judged(live, &fewer, 8), "");
 }
 
+/* A connection goes from one network's address to the other's for a while. */
+static void test_the_end_of_a_detour_is_no_fault(void **state)
+{
+	static const struct plan well = { 0 }, detour = { .detour = { 1, 2 } };
+	struct live *live = live_new();
+
+	(void)state;
+	judged(live, &well, 10);
+	judged(live, &detour, 2);
+	assert_string_equal(judged(live, &well, 10), "");
+}
+
 /* Input from another host may be anything. */
 static void test_invalid_facts(void **state)
 {
@@ -303,6 +316,7 @@ int main(void)
 		cmocka_unit_test(test_an_abandoned_path_is_reported),
 		cmocka_unit_test(test_a_path_abandoned_at_once_is_reported),
 		cmocka_unit_test(test_a_connection_that_moves_away_is_reported),
+		cmocka_unit_test(test_the_end_of_a_detour_is_no_fault),
 		cmocka_unit_test(test_invalid_facts),
 	};
 
