@@ -62,7 +62,7 @@ errors)
 	expect 3 "a number from 1 to 17179869184" "$tool" perf -b 0
 	expect 3 "a number from 1 to 17179869184" "$tool" perf -b 17G
 	expect 3 "smaller than" "$tool" perf -b 1K -e 8
-	expect 3 "see --help" "$tool" perf -p nosuch
+	expect 3 "--help lists them" "$tool" perf -p nosuch
 	expect 3 "'nosuch' is not a command" "$tool" nosuch
 	expect 3 "usage:" "$tool"
 	expect 0 "usage:" "$tool" help
