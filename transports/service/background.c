@@ -46,7 +46,7 @@ enum background_state {
 static struct {
 	pthread_mutex_t lock; /* protects these three */
 	enum background_state state;
-	uint64_t next_ms; /* try to start it not before; 0 = not tried so far */
+	uint64_t next_ms; /* the next try to start it; 0 = not tried so far */
 	pthread_t thread;
 	unsigned forks;          /* fd_forks when the thread was started */
 	int epfd, wakefd;        /* open from the thread's start on, never closed afterwards */
