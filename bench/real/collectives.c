@@ -215,8 +215,7 @@ const struct real_test *collective_all_reduce(void)
 	return &real_tests[0];
 }
 
-/* Fills the input and poisons the result. cudaMemset is asynchronous; the cudaMemcpy after it waits
- * for both, since the tests' streams do not synchronise with the default stream. */
+/* Fills the input and poisons the result. */
 static int prepare(struct session *s, const struct real_test *test, const struct team *t,
 		   size_t count)
 {
@@ -228,10 +227,7 @@ static int prepare(struct session *s, const struct real_test *test, const struct
 	elements = count * (test->send_parts ? parts : 1);
 	for (size_t i = 0; i < elements; i++)
 		s->host[i] = collective_value(t->members[t->rank], i, s->seed);
-	return ret ? ret
-		   : cuda_check(s, "cudaMemcpy",
-				s->libs.cuda.memcpy(s->send, s->host, elements * sizeof(float),
-						    CUDA_TO_DEVICE));
+	return ret ? ret : session_upload(s, s->send, s->host, elements * sizeof(float));
 }
 
 static int compare(struct session *s, const struct real_test *test, const struct team *t,

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """CuPy's NcclCommunicator, all ranks on one GPU: all-reduce, broadcast, a ring of sends, checked.
 Usage: cupy_comm.py, with RANK, WORLD_SIZE and MEET (a file that is not there)."""
-import json
 import os
+import pickle
 import sys
 import time
 
@@ -16,8 +16,8 @@ def meet(nccl, rank):
     path = os.environ["MEET"]
     if rank == 0:
         unique = nccl.get_unique_id()
-        with open(path + ".new", "w", encoding="ascii") as file:
-            json.dump(list(unique), file)
+        with open(path + ".new", "wb") as file:
+            pickle.dump(unique, file)  # bytes, or a tuple before CuPy 14
         os.rename(path + ".new", path)
         return unique
     end = time.monotonic() + WAIT_S
@@ -25,8 +25,8 @@ def meet(nccl, rank):
         if time.monotonic() > end:
             sys.exit("rank 0 has not come")
         time.sleep(0.01)
-    with open(path, encoding="ascii") as file:
-        return tuple(json.load(file))
+    with open(path, "rb") as file:
+        return pickle.load(file)
 
 
 def try_size(cupy, nccl, comm, rank, size, count):

@@ -55,6 +55,7 @@ static const struct symbol cuda_symbols[] = {
 	CUDA(get_error_string, "cudaGetErrorString"),
 	CUDA(get_device_count, "cudaGetDeviceCount"),
 	CUDA(set_device, "cudaSetDevice"),
+	CUDA(device_synchronize, "cudaDeviceSynchronize"),
 	CUDA(mem_get_info, "cudaMemGetInfo"),
 	CUDA(malloc, "cudaMalloc"),
 	CUDA(free, "cudaFree"),

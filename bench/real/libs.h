@@ -56,6 +56,7 @@ struct cuda_calls {
 	const char *(*get_error_string)(int result);
 	int (*get_device_count)(int *count);
 	int (*set_device)(int device);
+	int (*device_synchronize)(void);
 	int (*mem_get_info)(size_t *free, size_t *total);
 	int (*malloc)(void **data, size_t bytes);
 	int (*free)(void *data);

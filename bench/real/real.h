@@ -154,6 +154,9 @@ int team_wait(struct session *s, const struct team *t);
 int team_poll(struct session *s, const struct team *t, int *error);
 int nccl_check(struct session *s, const char *call, int result);
 int cuda_check(struct session *s, const char *call, int result);
+/* Copies to GPU memory. On return this and all earlier copies and fills are complete: cudaMemset and cudaMemcpy do not
+ * wait for the GPU, and the streams of the tests do not wait for the default stream. */
+int session_upload(struct session *s, void *to, const void *from, size_t bytes);
 
 /* Shuts down random connections of the plugin, about every `every_ms`, until cut_stop. */
 int cut_start(struct session *s, int every_ms);

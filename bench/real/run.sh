@@ -223,7 +223,7 @@ use_net() {
 # launch NAME RANKS NET COMMAND...: the ranks of another program, and what their logs say. NET: anynet
 # or Socket.
 launch() {
-	local name=$1 count=$2 net=$3 rank pids=() status=0
+	local name=$1 count=$2 net=$3 rank ended ranks=() status=0
 	shift 3
 	if [ -n "$dry" ]; then
 		echo "$count ranks over $net: $*"
@@ -238,13 +238,16 @@ launch() {
 			use_net "$net"
 			exec timeout 600 "$@"
 		) >"$out/$name/rank$rank.log" 2>&1 &
-		pids+=($!)
+		ranks[$!]=$rank
 	done
-	for rank in "${!pids[@]}"; do
-		wait "${pids[$rank]}" || {
+	# The others would wait for a rank that has failed.
+	while [ "${#ranks[@]}" -gt 0 ]; do
+		wait -n -p ended "${!ranks[@]}" || [ "$status" = 1 ] || {
 			status=1
-			fail "$name: rank $rank, see $out/$name/rank$rank.log"
+			fail "$name: rank ${ranks[ended]}, see $out/$name/rank${ranks[ended]}.log"
+			kill "${!ranks[@]}" 2>/dev/null
 		}
+		unset "ranks[$ended]"
 	done
 	[ "$status" = 0 ] && carried "$name" "$count" "$net"
 }

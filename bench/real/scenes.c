@@ -78,8 +78,7 @@ int scene_groups(struct session *s, char *note, size_t note_bytes)
 	s->seed++;
 	for (size_t i = 0; i < 2 * count; i++)
 		s->host[i] = collective_value(s->world.rank, i, s->seed);
-	ret = cuda_check(s, "cudaMemcpy",
-			 cuda->memcpy(s->send, s->host, 2 * count * sizeof(float), CUDA_TO_DEVICE));
+	ret = session_upload(s, s->send, s->host, 2 * count * sizeof(float));
 	if (!ret)
 		ret = start_group(s, count);
 	if (!ret)
@@ -204,7 +203,6 @@ static size_t watched(const struct session *s, const struct message *m)
 	return end + MARGIN < s->bytes ? end + MARGIN : s->bytes;
 }
 
-/* cudaMemcpy comes last, since it returns only when both are done. */
 static int prepare_message(struct session *s, const struct message *m)
 {
 	const struct cuda_calls *cuda = &s->libs.cuda;
@@ -214,9 +212,7 @@ static int prepare_message(struct session *s, const struct message *m)
 	for (size_t i = 0; i < m->bytes; i++)
 		host[i] = byte_value(s->world.rank, i, s->seed);
 	ret = cuda_check(s, "cudaMemset", cuda->memset(s->recv, POISON, watched(s, m)));
-	return ret ? ret
-		   : cuda_check(s, "cudaMemcpy",
-				cuda->memcpy(s->send + m->send_at, host, m->bytes, CUDA_TO_DEVICE));
+	return ret ? ret : session_upload(s, s->send + m->send_at, host, m->bytes);
 }
 
 /* After completion the sent data may be overwritten; overwriting it reveals late reads. */
@@ -332,13 +328,16 @@ int scene_abort(struct session *s, char *note, size_t note_bytes)
 {
 	const struct real_test *test = collective_all_reduce();
 	double ms = 0;
-	int ret = 0;
+	int ret;
 
 	if (s->world.size < 2) {
 		snprintf(note, note_bytes, NEEDS_TWO);
 		return 0;
 	}
-	if (s->world.rank)
+	/* NCCL connects the ranks when a collective first needs it, and does not return from that call while one is
+	 * missing. */
+	ret = check_all_reduce(s, &s->world, large_count(s));
+	if (!ret && s->world.rank)
 		ret = test->start(s, &s->world, (float *)s->send, (float *)s->recv, large_count(s));
 	if (ret || group_barrier(s->group))
 		return -GROUP_ERROR;

@@ -29,6 +29,14 @@ int cuda_check(struct session *s, const char *call, int result)
 	return -GROUP_ERROR;
 }
 
+int session_upload(struct session *s, void *to, const void *from, size_t bytes)
+{
+	int ret = cuda_check(s, "cudaMemcpy", s->libs.cuda.memcpy(to, from, bytes, CUDA_TO_DEVICE));
+
+	return ret ? ret
+		   : cuda_check(s, "cudaDeviceSynchronize", s->libs.cuda.device_synchronize());
+}
+
 /* True if another rank reported an error long ago. A rank without a connection to the lost one sees
  * no error itself. */
 static bool is_told(const struct session *s)

@@ -69,6 +69,7 @@ CALL(ncclCommDeregister, ncclResult_t, ncclComm_t, void *);
 CALL(cudaGetErrorString, const char *, cudaError_t);
 CALL(cudaGetDeviceCount, cudaError_t, int *);
 CALL(cudaSetDevice, cudaError_t, int);
+CALL(cudaDeviceSynchronize, cudaError_t, void);
 CALL(cudaMemGetInfo, cudaError_t, size_t *, size_t *);
 CALL(cudaMalloc, cudaError_t, void **, size_t);
 CALL(cudaFree, cudaError_t, void *);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CUDA_TO_DEVICE     1
 #define CUDA_OUT_OF_MEMORY 2
 #define CUDA_NOT_READY     600
 
@@ -61,15 +62,42 @@ int cudaFree(void *data)
 	return 0;
 }
 
+/* A copy to the device from pageable memory, which has not been done yet: CUDA returns before its end. Here it is done at the
+ * next call on the default stream. */
+static struct {
+	void *to, *data;
+	size_t bytes;
+} late;
+
+int cudaDeviceSynchronize(void)
+{
+	if (late.bytes)
+		memcpy(late.to, late.data, late.bytes);
+	free(late.data);
+	late.data = NULL;
+	late.bytes = 0;
+	return 0;
+}
+
 int cudaMemcpy(void *to, const void *from, size_t bytes, int kind)
 {
-	(void)kind;
-	memcpy(to, from, bytes);
+	cudaDeviceSynchronize();
+	if (kind != CUDA_TO_DEVICE) {
+		memcpy(to, from, bytes);
+		return 0;
+	}
+	late.data = malloc(bytes);
+	if (!late.data)
+		return CUDA_OUT_OF_MEMORY;
+	memcpy(late.data, from, bytes);
+	late.to = to;
+	late.bytes = bytes;
 	return 0;
 }
 
 int cudaMemset(void *data, int value, size_t bytes)
 {
+	cudaDeviceSynchronize();
 	memset(data, value, bytes);
 	return 0;
 }

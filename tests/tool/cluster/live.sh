@@ -93,9 +93,11 @@ link() { printf '%s\n' "${@:2}" >"$out/commands$1"; }
 is_used() {
 	local here
 	for here in "$a h$b" "$b h$a"; do
-		"$tool" top --once --json --dir "$out/stats/h${here% *}" | jq -e --arg peer "${here#* }" --arg net "10.$((79 + p)).0." \
+		# Its exit status reports problems.
+		jq -e --arg peer "${here#* }" --arg net "10.$((79 + p)).0." \
 			'any(.processes[].connections[] | select(.peer.host == $peer) | .bytes_per_s as $all | .paths[] |
-				select(.addresses | contains($net)) | (.bytes_per_s // 0) > $all / 10; .)' >/dev/null && return
+				select(.addresses | contains($net)) | (.bytes_per_s // 0) > $all / 10; .)' >/dev/null \
+			< <("$tool" top --once --json --dir "$out/stats/h${here% *}") && return
 	done
 	return 1
 }
