@@ -2,6 +2,7 @@
 /* Evidence against paths and ranks; see live_window.h. */
 #include "live_window.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -221,24 +222,37 @@ static void weigh(double *evidence, double more)
 	*evidence = *evidence < 0 ? 0 : *evidence > CAP ? CAP : *evidence;
 }
 
-/* Without a break before, fewer connections mean that the program has closed some. */
-static void note_break(struct end *e)
+/* The smallest number of connections in the looks of the window before this one: a further one may only have been there
+ * for a moment, while its own path was avoided. */
+static unsigned least_up(const struct end *e, unsigned slot)
 {
-	if (e->broke)
-		e->away = WINDOW;
-	else if (e->up >= e->had)
-		e->away = 0;
-	else if (e->away)
-		e->away--;
-	if (!e->away)
-		e->had = e->up;
+	unsigned least = UINT_MAX;
+
+	for (unsigned k = 1; k <= WINDOW && k < e->known; k++)
+		if (e->up_of[(slot + WINDOW - k) % WINDOW] < least)
+			least = e->up_of[(slot + WINDOW - k) % WINDOW];
+	return least == UINT_MAX ? e->up : least;
 }
 
-static void weigh_down(struct end *e)
+/* Without a break before, fewer connections mean that the program has closed some. */
+static void note_break(struct end *e, unsigned slot)
+{
+	if (e->broke) {
+		e->had = least_up(e, slot);
+		e->away = WINDOW;
+	} else if (e->up >= e->had) {
+		e->away = 0;
+	} else if (e->away) {
+		e->away--;
+	}
+	e->up_of[slot] = e->up;
+}
+
+static void weigh_down(struct end *e, unsigned slot)
 {
 	double *evidence = &e->evidence[PATH_DOWN];
 
-	note_break(e);
+	note_break(e, slot);
 	if (e->broke || e->down || e->missing || e->away)
 		weigh(evidence, e->broke && !e->up                   ? BROKE
 				: e->down || e->missing || !e->broke ? MISSING
@@ -324,7 +338,7 @@ static void note_ends(struct live *live, unsigned slot)
 	for (size_t i = 0; i < live->end_count; i++) {
 		struct end *e = &live->ends[i];
 
-		weigh_down(e);
+		weigh_down(e, slot);
 		weigh_slow(e, &usual);
 		weigh_lossy(e, lost, slot);
 		judge_end(live, e);

@@ -34,6 +34,7 @@ struct end {
 	unsigned down, up, broke; /* connections in this look */
 	unsigned known;           /* looks that have reported it */
 	unsigned missing;         /* consecutive looks without a connection */
+	unsigned up_of[WINDOW];   /* `up` of each look in the window */
 	unsigned had, away;       /* connections before a break; looks left for their return */
 	double evidence[FAULTS];  /* CUSUM, 0 to 2 */
 	double all;               /* sum of `evidence`; the path is bad from 1 on */

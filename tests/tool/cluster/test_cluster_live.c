@@ -26,7 +26,7 @@
 struct plan {
 	int silent, starved, mute, waited; /* a host */
 	int gone[2], lossy[2], slow[2], third[2], crowded[2], brief[2], idle[2], unused[2],
-		broke[2], failed[2], moved[2], detour[2],
+		broke[2], failed[2], moved[2], guest[2], detour[2],
 		device; /* device: the host whose narrow network is gone; the others: a pair of hosts */
 	int loss;       /* packets of every path */
 	bool unused_all; /* no path carries data */
@@ -83,6 +83,7 @@ static json_t *path(const struct plan *p, int a, int b, bool narrow)
 			 "device", narrow ? "eth1" : "eth0", "address", address, "up",
 			 failed                              ? 0
 			 : narrow && is_pair(p->moved, a, b) ? 1
+			 : narrow && is_pair(p->guest, a, b) ? 3
 							     : 2,
 			 "down", 0, "broke", broke, "packets", t.packets, "resent", resent, "acked",
 			 t.acked, "busy_us", t.busy_us, "rtt_us", t.rtt_us);
@@ -275,6 +276,21 @@ static void test_a_connection_that_moves_away_is_reported(void **state)
 	assert_string_equal(judged(live, &fewer, 8), "");
 }
 
+/* A connection of another path comes for a moment, and breaks here when it returns. */
+static void test_a_guest_that_leaves_is_not_missed(void **state)
+{
+	static const struct plan well = { 0 }, guest = { .guest = { 1, 2 } },
+				 leaves = { .broke = { 1, 2 } };
+	struct live *live = live_new();
+
+	(void)state;
+	judged(live, &well, 10);
+	judged(live, &guest, 1);
+	judged(live, &leaves, 1);
+	for (int looks = 0; looks < 8; looks++)
+		assert_string_equal(judged(live, &well, 1), "");
+}
+
 /* A connection goes from one network's address to the other's for a while. */
 static void test_the_end_of_a_detour_is_no_fault(void **state)
 {
@@ -316,6 +332,7 @@ int main(void)
 		cmocka_unit_test(test_an_abandoned_path_is_reported),
 		cmocka_unit_test(test_a_path_abandoned_at_once_is_reported),
 		cmocka_unit_test(test_a_connection_that_moves_away_is_reported),
+		cmocka_unit_test(test_a_guest_that_leaves_is_not_missed),
 		cmocka_unit_test(test_the_end_of_a_detour_is_no_fault),
 		cmocka_unit_test(test_invalid_facts),
 	};
