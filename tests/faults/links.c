@@ -150,6 +150,24 @@ static void link_flaps(const struct run *run)
 
 /* --- lost packets --- */
 
+/* Of the NICs that NCCL wants to connect, packets vanish. Any other pair of them is on two networks. */
+static void blackhole_at_setup(const struct run *run)
+{
+	struct world world;
+
+	world_make(&world, 2, MBIT);
+	struct job_plan plan = world_plan(run, &world);
+	for (int side = 0; side <= WORLD_BOTH; side++) {
+		struct duo duo;
+
+		world_drop(&world, side, 0, true);
+		duo_start(&duo, &plan);
+		duo_move(&duo, 20, SETTLED_MS);
+		world_drop(&world, side, 0, false);
+		duo_finish(&duo, "connected while one of two paths was a blackhole");
+	}
+}
+
 /* No end is notified. The other path takes over after the time-out at the latest. */
 static void blackhole_one_of_two(const struct run *run)
 {
@@ -303,6 +321,7 @@ const struct scenario link_scenarios[] = {
 	{ "link-only", link_only, 12 },
 	{ "link-one-of-two", link_one_of_two, 12 },
 	{ "link-flaps", link_flaps, 9 },
+	{ "blackhole-at-setup", blackhole_at_setup, 9 },
 	{ "blackhole-one-of-two", blackhole_one_of_two, 10 },
 	{ "blackhole-only", blackhole_only, 12 },
 	{ "reset-from-middle", reset_from_middle, 5 },

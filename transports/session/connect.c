@@ -17,6 +17,7 @@
 #include "session/connect.h"
 #include "session/connect_table.h"
 #include "session/listen.h"
+#include "session/pairs.h"
 #include "session/registry.h"
 #include "wire/secret.h"
 
@@ -47,22 +48,35 @@ void connect_trim(const void *owner)
 		op_free(op, false);
 }
 
-/* --- stream 0: over the handle's addresses in turn, with growing pauses --- */
+/* --- stream 0: from each NIC to each of the handle's addresses in turn, with growing pauses --- */
 
-static bool address_at(struct connect_op *op, int index)
+/* Every second dial is over the first pair, the others over all other pairs in turn. */
+static int start_first(struct connect_op *op)
 {
-	return index < ANYNET_HANDLE_ADDRS &&
-	       socket_from_wire(&op->handle.addrs[index], op->paths.own[0]->ifindex, &op->first.to);
+	unsigned number = op->tries++, count;
+	struct anynet_wire_pair pairs[PAIRS_MAX];
+
+	count = pairs_to_connect(&op->paths, pairs);
+	if (!count)
+		return -EADDRNOTAVAIL;
+	op->pair = pairs[number % 2 && count > 1 ? 1 + number / 2 % (count - 1) : 0];
+	if (!dial_pair(&op->first, &op->paths, op->pair))
+		return -EADDRNOTAVAIL;
+	return dial_start(&op->first, &op->paths, op->paths.own[0], ANYNET_KIND_COMM, 0, number);
 }
 
+/* Reports the error of the first pair, or that the peer lacks something: other pairs may lead nowhere. */
 static void note_failure(struct connect_op *op, int err)
 {
-	op->last_err = err;
-	socket_text(&op->first.to, op->last_addr, sizeof(op->last_addr));
+	bool was_first = op->tries % 2;
+
+	if (err == -EBUSY || (was_first && op->last_err != -EBUSY)) {
+		op->last_err = err;
+		socket_text(&op->first.to, op->last_addr, sizeof(op->last_addr));
+	}
 	dial_close(&op->first);
-	if (address_at(op, ++op->addr))
+	if (was_first)
 		return;
-	op->addr = 0;
 	op->next_try_ms = os_now_ms() + op->pause_ms;
 	op->pause_ms = anynet_min(op->pause_ms * 2, PAUSE_MAX_MS);
 }
@@ -108,6 +122,8 @@ static ANYNET_COLD int timed_out(struct connect_op *op)
 {
 	int err = op->last_err;
 
+	if (err == -EBUSY)
+		return refused(op, &op->welcome);
 	if (!err) {
 		err = -EINPROGRESS;
 		socket_text(&op->first.to, op->last_addr, sizeof(op->last_addr));
@@ -165,10 +181,7 @@ static int step_first(struct connect_op *op, uint64_t now)
 	if (op->first.state == DIAL_IDLE) {
 		if (now < op->next_try_ms)
 			return now < op->deadline_ms ? -EAGAIN : timed_out(op);
-		address_at(op, op->addr);
-		op->first.from = op->paths.own[0]->addr;
-		ret = dial_start(&op->first, &op->paths, op->paths.own[0], ANYNET_KIND_COMM, 0,
-				 op->tries++);
+		ret = start_first(op);
 		op->heard_ms = now;
 	}
 	if (!ret)
@@ -187,8 +200,8 @@ static int step_first(struct connect_op *op, uint64_t now)
 	op->welcome = *op->first.hello;
 	socket_text(&op->first.to, op->last_addr, sizeof(op->last_addr));
 	if (op->welcome.status == ANYNET_STATUS_BUSY) {
-		note_failure(op, -ECONNREFUSED);
-		return -EAGAIN;
+		note_failure(op, -EBUSY);
+		return now < op->deadline_ms ? -EAGAIN : timed_out(op);
 	}
 	return op->welcome.status ? refused(op, &op->welcome) : 0;
 }
@@ -221,10 +234,23 @@ static void complete_plan(struct connect_op *op)
 		stream_plan_own_ports(anynet_members(op->dev), welcome->plan, welcome->streams);
 }
 
+/* The pair over which stream 0 is connected; `planned` if it has a queue pair, or the peer does not name the address. */
+static struct anynet_wire_pair first_pair(const struct connect_op *op,
+					  struct anynet_wire_pair planned)
+{
+	struct sockaddr_storage addr;
+
+	for (uint8_t i = 0; !op->first.qp && i < op->paths.peer_count; i++)
+		if (socket_from_wire(&op->paths.peer[i], 0, &addr) &&
+		    socket_same_ip(&addr, &op->first.to))
+			return (struct anynet_wire_pair){ op->pair.from, i };
+	return planned;
+}
+
 static int make_comm(struct connect_op *op)
 {
 	const struct anynet_wire_hello *welcome = &op->welcome;
-	struct anynet_wire_pair pair;
+	struct anynet_wire_pair planned;
 	int ret;
 
 	if (!op->first.qp && nic_needs_qp(op->dev))
@@ -233,18 +259,19 @@ static int make_comm(struct connect_op *op)
 	if (!op->comm)
 		return not_made(op, -ENOMEM);
 	complete_plan(op);
-	pair = welcome->plan[0];
+	planned = welcome->plan[0];
 	op->comm->spread = stream_plan_spreads(welcome->plan, welcome->streams);
 	op->paths.peer_count = (uint8_t)hello_addr_count(welcome);
 	memcpy(op->paths.peer, welcome->addrs, sizeof(op->paths.peer));
 	op->comm->session->paths = op->paths;
-	if (pair.from >= op->paths.own_count) /* the index is the peer's, so check it */
-		pair.from = 0;
+	if (planned.from >= op->paths.own_count) /* the index is the peer's, so check it */
+		planned.from = 0;
 	op->comm->checksum |= welcome->features & ANYNET_FEATURE_CHECKSUM;
 	op->comm->tcp.only = !hello_may_use_qps(welcome);
 	hello_peer(welcome, &op->comm->peer);
 	snprintf(op->comm->peer.addr, sizeof(op->comm->peer.addr), "%s", op->last_addr);
-	ret = comm_add_stream(op->comm, op->first.fd, 0, op->tries - 1, pair, op->first.qp);
+	ret = comm_add_stream(op->comm, op->first.fd, 0, op->tries - 1, first_pair(op, planned),
+			      op->first.qp);
 	if (ret)
 		return not_made(op, ret);
 	op->first.fd = -1;
@@ -386,6 +413,8 @@ static int op_create(const struct anynet_device *dev, const struct anynet_connec
 	/* The acceptor plans streams over these NICs and sends its PROBEs to them. */
 	paths->own_count = (uint8_t)nic_stripe(dev, paths->own, ANYNET_HELLO_ADDRS);
 	listen_hold(paths->own, paths->own_count, paths->own_addrs);
+	memcpy(paths->peer, handle->addrs, sizeof(handle->addrs)); /* until the WELCOME has all */
+	paths->peer_count = ANYNET_HANDLE_ADDRS;
 	ret = connect_table_add(op);
 	if (ret) {
 		listen_drop();

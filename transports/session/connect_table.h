@@ -21,7 +21,7 @@ struct connect_op {
 	uint64_t stood_ms,
 		told_ms; /* connected without an answer since; last warning of that. stood_ms 0 = not waiting */
 	uint64_t deadline_ms, next_try_ms, pause_ms, extra_deadline_ms;
-	int addr; /* index of the handle's address being tried */
+	struct anynet_wire_pair pair; /* that is being dialled */
 	int last_err;
 	char last_addr[SOCKET_TEXT_BYTES];
 	struct dial first;

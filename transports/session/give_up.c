@@ -110,11 +110,36 @@ static bool ends_unnoticed(const struct anynet_comm *comm)
 	return comm_is_half_built(comm) && !comm_pending(comm);
 }
 
+/* From when does ANYNET_RECOVERY_TIMEOUT count, if the connection was lost at `lost_ms`? If nothing is owed, not before the
+ * request that waits. 0 = nothing waits. */
+static uint64_t counts_from(const struct anynet_comm *comm, uint64_t lost_ms, bool owes)
+{
+	uint64_t waits_ms = comm->session->watch.since_ms;
+
+	if (owes)
+		return lost_ms;
+	return waits_ms ? anynet_max(lost_ms, waits_ms) : 0;
+}
+
+static bool is_over(uint64_t since_ms, uint64_t now)
+{
+	return since_ms && now >= since_ms + (uint64_t)anynet_net.cfg->recovery_timeout_ms;
+}
+
+/* Is there something that must reach the peer, or an end that it must learn of? */
+static bool owes(const struct anynet_comm *comm)
+{
+	bool owes = comm_is_closed(comm);
+
+	for (unsigned i = 0; i < comm->stream_count; i++)
+		owes |= comm->streams[i] && stream_log_owes(comm->streams[i]);
+	return owes;
+}
+
 static bool has_run_out(const struct anynet_comm *comm, uint64_t now)
 {
-	return now - comm->session->recovery->since_ms >=
-		       (uint64_t)anynet_net.cfg->recovery_timeout_ms &&
-	       !ends_unnoticed(comm);
+	return !ends_unnoticed(comm) &&
+	       is_over(counts_from(comm, comm->session->recovery->since_ms, owes(comm)), now);
 }
 
 /* Gives up if connections are established and nothing gets through them. */
@@ -138,19 +163,13 @@ static void give_up_if_stuck(struct anynet_comm *comm, uint64_t now)
 static bool is_missed(const struct anynet_comm *comm, struct anynet_stream *stream, uint64_t now)
 {
 	const struct recovery *recovery = comm->session->recovery;
-	uint64_t waits_ms = comm->session->watch.since_ms, since_ms;
-	bool owes;
+	uint64_t lost_ms;
 
 	if (stream_stands(stream))
 		return false;
-	owes = stream_log_owes(stream);
-	if (!owes && !waits_ms)
-		return false;
-	since_ms = anynet_max(stream->breaks.ms, recovery->redials[stream->index].unanswered_ms);
-	since_ms = anynet_max(since_ms, recovery->back_ms);
-	if (!owes)
-		since_ms = anynet_max(since_ms, waits_ms);
-	return now >= since_ms + (uint64_t)anynet_net.cfg->recovery_timeout_ms;
+	lost_ms = anynet_max(stream->breaks.ms, recovery->redials[stream->index].unanswered_ms);
+	lost_ms = anynet_max(lost_ms, recovery->back_ms);
+	return is_over(counts_from(comm, lost_ms, stream_log_owes(stream)), now);
 }
 
 /* Gives up if a stream cannot be connected again beside others that work. */

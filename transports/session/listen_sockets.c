@@ -103,21 +103,22 @@ static ANYNET_COLD void note(const struct anynet_device *dev, int err)
 int sockets_listen(const struct anynet_device *const *set, int count, bool is_needed,
 		   struct anynet_wire_addr *addrs)
 {
-	int first = 0;
+	int first = 0, opened = 0;
 
 	for (int i = 0; i < count; i++) {
 		int ret = open_socket(set[i]);
 
 		if (!i)
 			first = ret;
-		if (ret && !i && is_needed)
-			warn(set[i], ret);
-		else if (ret)
+		if (ret)
 			note(set[i], ret);
+		opened += !ret;
 		socket_to_wire(&set[i]->addr, ret ? 0 : listening.sockets[set[i]->index].port,
 			       (uint8_t)set[i]->index, &addrs[i]);
 	}
-	return first;
+	if (!opened && is_needed)
+		warn(set[0], first);
+	return opened ? 0 : first;
 }
 
 void sockets_watch(int epfd, uint32_t data, unsigned *generation)

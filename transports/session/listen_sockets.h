@@ -10,8 +10,8 @@
 #include <nccl_net/wire.h>
 
 /* Open a listening socket on each device of `set` that has none, and fill their addresses, in the order of `set`; port
- * 0: it failed. 0, or -errno if the first one failed, with a WARN if it `is_needed`. Other failures: one INFO line for
- * each device. */
+ * 0: it failed. 0, or -errno of the first one if all failed, with a WARN if one `is_needed`. One INFO line for each device
+ * that fails. */
 int sockets_listen(const struct anynet_device *const *set, int count, bool is_needed,
 		   struct anynet_wire_addr *addrs);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists the pairs of addresses over which a stream can be redialled, in order. With the comm's lock. */
+/* Lists the pairs of addresses over which a stream can be dialled, in order. With the comm's lock. */
 #ifndef ANYNET_PAIRS_H
 #define ANYNET_PAIRS_H
 
@@ -14,12 +14,15 @@ enum pairs_order {
 	PAIRS_HOME, /* the stream works: only pairs that are better for it and may be usable now */
 };
 
-/* Does this side have the first NIC, and the peer listen on the second one, with addresses of one family? */
+/* Does this side have the first NIC, and the peer listen on the second one? */
 bool pairs_can_dial(const struct comm_paths *paths, struct anynet_wire_pair pair);
 
 /* Fill `pairs`, best first. `stream` NULL: for a PROBE, to which those of all streams are equal. Returns the count. */
 unsigned pairs_list(const struct anynet_comm *comm, const struct anynet_stream *stream,
 		    enum pairs_order order, struct anynet_wire_pair pairs[PAIRS_MAX]);
+
+/* The same for a new connection, whose `paths` have the addresses of the handle: first the NICs that NCCL has asked for. */
+unsigned pairs_to_connect(const struct comm_paths *paths, struct anynet_wire_pair pairs[PAIRS_MAX]);
 
 static inline bool pairs_equal(struct anynet_wire_pair a, struct anynet_wire_pair b)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connecting, step by step, to a peer that answers as the test wants, or not at all. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -99,11 +100,13 @@ static void shut_door(struct door *door)
 	assert_int_equal(bind(door->fd, (struct sockaddr *)&addr, bytes), 0);
 }
 
+static const struct anynet_device *from_dev = &local_dev;
+
 static int connect_step(struct door *door, struct anynet_comm **comm)
 {
 	struct anynet_connect_options opts = { .traffic_class = -1, .owner = &local_dev };
 
-	return anynet_connect(&local_dev, &opts, door->handle.bytes, comm);
+	return anynet_connect(from_dev, &opts, door->handle.bytes, comm);
 }
 
 /* The next connection to the listener, and its hello; the connect continues meanwhile. */
@@ -136,6 +139,8 @@ static void answer_streams(int fd, const struct anynet_wire_hello *hello, uint16
 	hello_answer(&welcome, hello);
 	welcome.streams = streams;
 	welcome.status = status;
+	if (status == ANYNET_STATUS_BUSY)
+		strcpy(welcome.reason, "out of memory");
 	assert_int_equal(socket_send_some(fd, &welcome, sizeof(welcome), &sent), 0);
 }
 
@@ -174,6 +179,47 @@ static void test_the_next_address_is_tried(void **state)
 	anynet_close(comm);
 	close(fd);
 	close(door.fd);
+}
+
+static void set_ip(struct anynet_device *dev, const char *ip)
+{
+	assert_int_equal(inet_pton(AF_INET, ip, &((struct sockaddr_in *)&dev->addr)->sin_addr), 1);
+}
+
+/* The NIC that NCCL has asked for has lost its address. */
+static void test_another_nic_of_this_host_is_tried(void **state)
+{
+	static struct anynet_device nics[2];
+	struct sockaddr_storage from;
+	socklen_t bytes = sizeof(from);
+	struct anynet_wire_hello hello;
+	struct anynet_comm *comm;
+	struct door door;
+	int fd;
+
+	(void)state;
+	nics[0] = nics[1] = local_dev;
+	strcpy(nics[0].ifname, "eth0");
+	strcpy(nics[1].ifname, "eth1");
+	nics[1].index = 1;
+	set_ip(&nics[0], "192.0.2.1");
+	set_ip(&nics[1], "127.0.0.2");
+	local_cfg.stripe = ANYNET_SWITCH_ON;
+	anynet_net_start(&local_cfg, nics, 2);
+	from_dev = &nics[0];
+	open_door(&door, 1);
+	fd = let_in(&door, &hello);
+	assert_int_equal(getpeername(fd, (struct sockaddr *)&from, &bytes), 0);
+	assert_true(socket_same_ip(&from, &nics[1].addr));
+	answer_streams(fd, &hello, 1, &door.handle.wire.addrs[0], ANYNET_STATUS_OK);
+	be_connected(&door, &comm);
+	assert_int_equal(comm->streams[0]->path.pair.from, 1);
+	anynet_close(comm);
+	close(fd);
+	close(door.fd);
+	anynet_net_trim(&local_dev);
+	from_dev = &local_dev;
+	local_net_start();
 }
 
 /* No packet is answered there: connections that wait for accept fill the queue. */
@@ -298,6 +344,27 @@ static void test_a_busy_peer_is_dialled_again(void **state)
 	anynet_close(comm);
 	close(fd);
 	close(door.fd);
+}
+
+/* Not that it has ended: it lives. */
+static void test_a_peer_that_stays_busy_is_reported_with_its_reason(void **state)
+{
+	struct anynet_wire_hello hello;
+	struct anynet_comm *comm;
+	struct door door;
+	int fd, ret;
+
+	(void)state;
+	capture_forget();
+	open_door(&door, 1);
+	fd = let_in(&door, &hello);
+	answer(fd, &hello, ANYNET_STATUS_BUSY);
+	close(fd);
+	close(door.fd);
+	while (!(ret = connect_step(&door, &comm)))
+		later_ms += 800;
+	assert_int_equal(ret, -ECONNREFUSED);
+	assert_int_equal(capture_count(CAPTURE_WARN, "refused: out of memory"), 1);
 }
 
 static void test_another_refusal_is_final(void **state)
@@ -458,10 +525,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_teardown(name, teardown)
 		TEST(test_the_next_address_is_tried),
+		TEST(test_another_nic_of_this_host_is_tried),
 		TEST(test_an_address_that_does_not_answer_is_left_for_the_next),
 		TEST(test_a_late_peer_is_waited_for),
 		TEST(test_a_late_peer_gets_all_streams),
 		TEST(test_a_busy_peer_is_dialled_again),
+		TEST(test_a_peer_that_stays_busy_is_reported_with_its_reason),
 		TEST(test_another_refusal_is_final),
 		TEST(test_a_comm_that_cannot_be_registered_is_none),
 		TEST(test_a_handle_finds_its_own_connect_only),

@@ -415,6 +415,34 @@ static void test_a_nic_that_cannot_listen_is_told_once(void **state)
 	}
 }
 
+/* Peers reach it over the other NICs of the handle. */
+static void test_a_nic_that_cannot_listen_is_not_needed(void **state)
+{
+	static struct anynet_device nics[2];
+	struct anynet_listener *door;
+	union {
+		struct anynet_wire_handle wire;
+		uint8_t bytes[ANYNET_HANDLE_BYTES];
+	} way;
+
+	(void)state;
+	nics[0] = nics[1] = local_dev;
+	strcpy(nics[0].ifname, "eth0");
+	strcpy(nics[1].ifname, "eth1");
+	((struct sockaddr_in *)&nics[0].addr)->sin_addr.s_addr = htonl(0xc0000201);
+	nics[0].index = 2; /* the sockets of others may still be open */
+	nics[1].index = 3;
+	local_cfg.stripe = ANYNET_SWITCH_ON;
+	anynet_net_start(&local_cfg, nics, 2);
+	assert_int_equal(anynet_listen(&nics[0], &local_dev, way.bytes, &door), 0);
+	assert_int_equal(way.wire.addrs[0].device, 3);
+	assert_int_not_equal(way.wire.addrs[0].port, 0);
+	assert_int_equal(way.wire.addrs[1].port, 0);
+	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 0);
+	anynet_close_listener(door);
+	local_net_start();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -429,6 +457,7 @@ int main(void)
 		TEST_WITH(setup_secret, test_hellos_of_closed_comms_take_no_place_of_others),
 		TEST(test_the_port_is_shut_when_nobody_listens),
 		TEST(test_a_nic_that_cannot_listen_is_told_once),
+		TEST(test_a_nic_that_cannot_listen_is_not_needed),
 	};
 
 	return cmocka_run_group_tests_name("handshake", tests, open_crypto, NULL);

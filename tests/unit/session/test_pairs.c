@@ -34,8 +34,9 @@ static int setup(void **state)
 		nics[i].index = i;
 		carrier_set_port(&nics[i], false);
 		session.paths.own[i] = &nics[i];
-		session.paths.own_addrs[i] = (struct anynet_wire_addr){ .family = 4, .port = 1 };
-		session.paths.peer[i] = (struct anynet_wire_addr){ .family = 4, .port = 1 };
+		session.paths.own_addrs[i] =
+			(struct anynet_wire_addr){ .family = 4, .device = (uint8_t)i, .port = 1 };
+		session.paths.peer[i] = session.paths.own_addrs[i];
 	}
 	session.paths.own_count = session.paths.peer_count = 2;
 	return 0;
@@ -46,16 +47,21 @@ static struct anynet_wire_pair pair(unsigned from, unsigned to)
 	return (struct anynet_wire_pair){ (uint8_t)from, (uint8_t)to };
 }
 
-static void check(enum pairs_order order, const char *wanted)
+static void check_list(const struct anynet_wire_pair *pairs, unsigned count, const char *wanted)
 {
-	struct anynet_wire_pair pairs[PAIRS_MAX];
-	unsigned count = pairs_list(&comm, &broken, order, pairs);
 	char text[PAIRS_MAX * 8] = "";
 
 	for (unsigned i = 0; i < count; i++)
 		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%u>%u", i ? " " : "",
 			 pairs[i].from, pairs[i].to);
 	assert_string_equal(text, wanted);
+}
+
+static void check(enum pairs_order order, const char *wanted)
+{
+	struct anynet_wire_pair pairs[PAIRS_MAX];
+
+	check_list(pairs, pairs_list(&comm, &broken, order, pairs), wanted);
 }
 
 static void test_its_own_pair_comes_first_then_those_side_by_side(void **state)
@@ -109,14 +115,45 @@ static void test_nics_without_carrier_come_last(void **state)
 	check(PAIRS_OWN_FIRST, "0>0 1>1 0>1 1>0");
 }
 
-static void test_ipv4_and_ipv6_are_no_pair(void **state)
+static void test_ipv4_and_ipv6_are_the_last_choice(void **state)
 {
 	(void)state;
 	session.paths.own_addrs[1].family = 6;
-	check(PAIRS_OWN_FIRST, "0>0 0>1");
+	check(PAIRS_OWN_FIRST, "0>0 0>1 1>1 1>0");
 	session.paths.peer[1].family = 6;
-	check(PAIRS_OWN_FIRST, "0>0 1>1");
-	check(PAIRS_ELSEWHERE, "1>1 0>0");
+	check(PAIRS_OWN_FIRST, "0>0 1>1 0>1 1>0");
+	check(PAIRS_ELSEWHERE, "1>1 0>0 0>1 1>0");
+}
+
+/* NICs of one number are usually on one network. */
+static void test_nics_of_one_number_come_first(void **state)
+{
+	(void)state;
+	session.paths.peer[0].device = 1;
+	session.paths.peer[1].device = 0;
+	check(PAIRS_OWN_FIRST, "0>0 0>1 1>0 1>1");
+}
+
+static void check_connect(const char *wanted)
+{
+	struct anynet_wire_pair pairs[PAIRS_MAX];
+
+	check_list(pairs, pairs_to_connect(&session.paths, pairs), wanted);
+}
+
+static void test_a_new_connection_tries_all_pairs(void **state)
+{
+	(void)state;
+	check_connect("0>0 1>1 0>1 1>0");
+	session.paths.peer[0].device = 1; /* NCCL connects NICs of different numbers */
+	session.paths.peer[1].device = 0;
+	check_connect("0>0 0>1 1>0 1>1");
+	carrier_set_port(&nics[0], true);
+	check_connect("1>0 1>1 0>1 0>0");
+	session.paths.peer[0].port = 0;
+	check_connect("1>1 0>1");
+	session.paths.own_addrs[1].family = 6;
+	check_connect("0>1 1>1");
 }
 
 static void test_a_peer_that_does_not_listen_there_is_left_out(void **state)
@@ -158,7 +195,9 @@ int main(void)
 		TEST(test_where_another_stream_works_is_tried_early),
 		TEST(test_a_probe_goes_where_streams_were_first),
 		TEST(test_nics_without_carrier_come_last),
-		TEST(test_ipv4_and_ipv6_are_no_pair),
+		TEST(test_ipv4_and_ipv6_are_the_last_choice),
+		TEST(test_nics_of_one_number_come_first),
+		TEST(test_a_new_connection_tries_all_pairs),
 		TEST(test_a_peer_that_does_not_listen_there_is_left_out),
 		TEST(test_home_is_its_own_pair_if_that_has_its_carrier),
 		TEST(test_the_list_has_an_end),

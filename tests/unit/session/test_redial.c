@@ -225,6 +225,23 @@ static void test_an_epoch_that_was_too_old_is_left_far_behind(void **state)
 	close(fd);
 }
 
+/* The address may be another host's on that network, or this host's own, with another process of the plugin. */
+static void test_another_process_does_not_end_it(void **state)
+{
+	int fd;
+
+	(void)state;
+	break_stream();
+	close(be_called(OWN));
+	fd = be_called(OTHER);
+	answer(fd, ANYNET_STATUS_GONE);
+	close(fd);
+	fd = be_called(OWN);
+	assert_int_equal(comm_error(signs.pair.send), 0);
+	assert_false(signs.pair.send->peer_closed);
+	close(fd);
+}
+
 static void test_a_receiver_that_has_closed_ends_it_at_once(void **state)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "an error");
@@ -338,6 +355,7 @@ int main(void)
 		TEST(test_what_is_being_made_begins_anew_with_a_link_event_only),
 		TEST(test_each_try_has_a_newer_epoch),
 		TEST(test_an_epoch_that_was_too_old_is_left_far_behind),
+		TEST(test_another_process_does_not_end_it),
 		TEST(test_a_receiver_that_has_closed_ends_it_at_once),
 		TEST(test_a_path_that_answers_again_needs_no_other),
 		TEST(test_after_a_resume_the_sender_waits_for_the_answer),
