@@ -64,8 +64,12 @@ static void stuck(struct anynet_stream *stream, uint64_t now)
 		progress->since_ms = anynet_max(progress->since_ms, waits_ms);
 	else
 		progress->since_ms += idle_ms(stream, now);
-	if (stream_is_silent(stream))
-		progress->narrow = stream->path.pair;
+	if (!stream_is_silent(stream))
+		return;
+	if (!pairs_equal(progress->narrow, stream->path.pair))
+		progress->silences = 0;
+	progress->narrow = stream->path.pair;
+	progress->silences++;
 }
 
 void progress_end(struct anynet_stream *stream, uint64_t now)
@@ -147,9 +151,19 @@ uint64_t progress_home_pause_ms(const struct anynet_stream *stream)
 	return more ? (uint64_t)QP_PAUSE_MS << anynet_min(more - 1, QP_PAUSE_SHIFTS) : 0;
 }
 
-bool progress_is_narrow(const struct anynet_stream *stream, struct anynet_wire_pair pair)
+/* Does the present connection join these two NICs, and is it the next one to fall silent? */
+static bool is_silent_too(struct anynet_stream *stream, struct anynet_wire_pair pair)
 {
-	return pairs_equal(stream->progress.narrow, pair);
+	return stream_stands(stream) && stream_is_silent(stream) &&
+	       pairs_equal(stream->path.pair, pair) && stream->ops->moved(stream) == STREAM_STUCK;
+}
+
+/* The second connection that falls silent shows it: the first may have met an outage, in which handshakes do not pass
+ * either. */
+bool progress_is_narrow(struct anynet_stream *stream, struct anynet_wire_pair pair)
+{
+	return pairs_equal(stream->progress.narrow, pair) &&
+	       stream->progress.silences + is_silent_too(stream, pair) >= 2;
 }
 
 void progress_describe(const struct anynet_stream *stream, char *text, size_t bytes)

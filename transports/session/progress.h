@@ -41,8 +41,9 @@ uint64_t progress_pause_ms(const struct anynet_stream *stream);
 void progress_lapse(struct anynet_stream *stream, uint64_t now_ms);
 uint64_t progress_home_pause_ms(const struct anynet_stream *stream);
 
-/* Do the stream's connections so far show that full-size packets are lost between these two NICs? */
-bool progress_is_narrow(const struct anynet_stream *stream, struct anynet_wire_pair pair);
+/* Do the stream's connections so far, the present one included, show that full-size packets are lost between these two
+ * NICs? */
+bool progress_is_narrow(struct anynet_stream *stream, struct anynet_wire_pair pair);
 
 /* Fill `text` with the reason, if progress_is_over. */
 void progress_describe(const struct anynet_stream *stream, char *text, size_t bytes);

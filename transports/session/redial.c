@@ -159,14 +159,6 @@ static uint64_t answer_limit(const struct anynet_comm *comm, const struct redial
 						     : grown(comm, redial, ANSWER_MIN_MS, ANSWER_MAX_MS);
 }
 
-/* Have full-size packets been lost on this pair, or are they being lost now? */
-static bool is_narrow(struct anynet_stream *stream, struct anynet_wire_pair pair)
-{
-	return progress_is_narrow(stream, pair) ||
-	       (stream_is_silent(stream) && pairs_equal(stream->path.pair, pair) &&
-		stream->ops->moved(stream) == STREAM_STUCK);
-}
-
 /* Before a dial starts: has the latest one left a proven queue pair, which a RESUME is to take? */
 static bool has_proven_qp(const struct redial *redial)
 {
@@ -227,7 +219,7 @@ static int start_dial(struct anynet_comm *comm, struct anynet_stream *stream, st
 	redial->limit_ms = now + grown(comm, redial, CONNECT_MIN_MS, CONNECT_MAX_MS);
 	if (!dial_pair(&redial->dial, paths, redial->pair))
 		return -EADDRNOTAVAIL;
-	redial->dial.narrow = stream && is_narrow(stream, redial->pair);
+	redial->dial.narrow = stream && progress_is_narrow(stream, redial->pair);
 	redial->dial.quiet =
 		kind == ANYNET_KIND_QP && !stream_is_news(stream->progress.qps_failed + 1);
 	ret = dial_start(&redial->dial, paths,
