@@ -218,20 +218,32 @@ static void test_a_sender_that_owes_data_has_not(void **state)
 
 /* --- READY has not arrived: accept has not returned, and NCCL calls nothing --- */
 
-static void test_a_sender_without_sends_waits_for_accept(void **state)
+static void test_a_sender_without_requests_waits_for_accept(void **state)
 {
+	enum {
+		NOTHING,
+		DONE,
+		PENDING
+	};
+	struct anynet_request *req;
+
 	(void)state;
-	for (int sends = 0; sends < 2; sends++) {
+	for (int sends = NOTHING; sends <= PENDING; sends++) {
 		test.network = UNREACHABLE;
 		pair_open_send(&test.pair, 1);
 		test.comm = test.pair.send;
 		know_paths(1);
 		send_ready(test.comm);
-		if (sends)
+		if (sends == PENDING)
 			pair_isend(&test.pair, pair_out, sizeof(pair_out), 0);
+		if (sends == DONE) {
+			req = pair_isend(&test.pair, pair_out, 5, 0);
+			pair_finish(&req, 1, NULL);
+		}
 		cut();
-		assert_int_equal(pass(5 * RECOVERY_MS), sends ? RECOVERY_MS : 5 * RECOVERY_MS);
-		assert_int_equal(comm_error(test.comm), sends ? -ETIMEDOUT : 0);
+		assert_int_equal(pass(5 * RECOVERY_MS),
+				 sends == PENDING ? RECOVERY_MS : 5 * RECOVERY_MS);
+		assert_int_equal(comm_error(test.comm), sends == PENDING ? -ETIMEDOUT : 0);
 		pair_close(&test.pair);
 	}
 	warned_of("did not come back");
@@ -370,7 +382,7 @@ int main(void)
 		TEST(test_a_closed_one_asks_until_its_sender_ends),
 		TEST(test_an_idle_one_that_nobody_answers_has_time_until_it_is_used),
 		TEST(test_a_sender_that_owes_data_has_not),
-		TEST(test_a_sender_without_sends_waits_for_accept),
+		TEST(test_a_sender_without_requests_waits_for_accept),
 		TEST(test_a_half_built_one_asks_until_its_sender_comes_back),
 		TEST(test_a_half_built_one_waits_as_long_as_its_sender_may_live),
 		TEST(test_a_half_built_one_ends_with_its_sender),
