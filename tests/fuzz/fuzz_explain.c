@@ -72,8 +72,9 @@ static void must_be_equal(const struct report *a, const struct report *b)
 {
 	must(a->lines == b->lines && a->bytes == b->bytes);
 	must(a->error_count == b->error_count && a->warning_count == b->warning_count);
-	for (size_t i = 0; i < a->rule_count; i++) {
-		const struct finding *x = &a->findings[i], *y = &b->findings[i];
+	must(a->finding_count == b->finding_count);
+	for (size_t i = 0; i < a->finding_count; i++) {
+		const struct finding *x = a->findings[i], *y = b->findings[i];
 
 		must(x->count == y->count && x->value_count == y->value_count);
 		must(!x->count || (x->first.line == y->first.line &&

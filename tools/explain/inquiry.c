@@ -20,13 +20,6 @@ const char *report_confidence_text(enum confidence confidence)
 	return names[confidence];
 }
 
-/* Whether the finding is an error whose meaning no rule knows. */
-static bool is_unexplained(const struct finding *f)
-{
-	return f->rule->kind == RULE_UNKNOWN || f->rule->kind == RULE_PROGRAM ||
-	       f->rule->kind == RULE_NEXT;
-}
-
 /* --- order --- */
 
 static bool by_time; /* nearer_cause compares times: several files, and all findings have one */
@@ -50,12 +43,12 @@ static int nearer_cause(const void *left, const void *right)
 /* Returns the findings of one kind, the nearest to the cause first. */
 static struct finding **list(struct report *r, enum rule_kind kind, size_t *count)
 {
-	struct finding **found = memory_get((r->rule_count + 1) * sizeof(*found));
+	struct finding **found = memory_get((r->finding_count + 1) * sizeof(*found));
 	size_t n = 0;
 
 	by_time = r->file_count > 1;
-	for (size_t i = 0; i < r->rule_count; i++) {
-		struct finding *f = &r->findings[i];
+	for (size_t i = 0; i < r->finding_count; i++) {
+		struct finding *f = r->findings[i];
 
 		if (!f->count || f->kind != kind)
 			continue;
@@ -81,8 +74,8 @@ static bool may_precede(const struct place *a, const struct place *b)
 
 static bool has_failed(const struct report *r)
 {
-	for (size_t i = 0; i < r->rule_count; i++) {
-		const struct finding *f = &r->findings[i];
+	for (size_t i = 0; i < r->finding_count; i++) {
+		const struct finding *f = r->findings[i];
 
 		if (f->count && (f->kind == RULE_ERROR || f->kind == RULE_FOLLOWS ||
 				 f->kind == RULE_PROGRAM || f->kind == RULE_NEXT))
@@ -96,12 +89,12 @@ static void judge_suspects(struct report *r)
 {
 	enum rule_kind kind = has_failed(r) ? RULE_ERROR : RULE_WARNING;
 
-	for (size_t i = 0; i < r->rule_count; i++) {
-		struct finding *f = &r->findings[i];
+	for (size_t i = 0; i < r->finding_count; i++) {
+		struct finding *f = r->findings[i];
 
 		if (!f->count)
 			continue;
-		if (is_unexplained(f) || (f->kind == RULE_DIFFER && f->value_count > 1) ||
+		if (rule_is_general(f->rule) || (f->kind == RULE_DIFFER && f->value_count > 1) ||
 		    (f->kind == RULE_BEHIND && behind_judge(f)))
 			f->kind = f->kind == RULE_PROGRAM ? RULE_ERROR : kind;
 	}
@@ -120,8 +113,8 @@ static bool has_word(const char *words, const char *word)
 /* Makes `cause` an error, and each later error that it explains a consequence. */
 static void promote(struct report *r, struct finding *cause)
 {
-	for (size_t i = 0; i < r->rule_count; i++) {
-		struct finding *f = &r->findings[i];
+	for (size_t i = 0; i < r->finding_count; i++) {
+		struct finding *f = r->findings[i];
 
 		if (!f->count || (f->kind != RULE_ERROR && f->kind != RULE_FOLLOWS) ||
 		    !has_word(cause->rule->explains, f->rule->id) ||
@@ -134,8 +127,8 @@ static void promote(struct report *r, struct finding *cause)
 
 static void promote_causes(struct report *r)
 {
-	for (size_t i = 0; i < r->rule_count; i++) {
-		struct finding *f = &r->findings[i];
+	for (size_t i = 0; i < r->finding_count; i++) {
+		struct finding *f = r->findings[i];
 
 		if (f->count && f->rule->explains &&
 		    (f->kind == RULE_WARNING || f->kind == RULE_SETTING || f->kind == RULE_ERROR))
@@ -189,7 +182,7 @@ static void take_unexplained(struct report *r)
 	for (size_t i = 1; i < r->error_count; i++) {
 		struct finding *f = r->errors[i];
 
-		if (is_unexplained(f) && may_precede(&r->errors[0]->first, &f->first))
+		if (rule_is_general(f->rule) && may_precede(&r->errors[0]->first, &f->first))
 			add_follow(r->errors[0], f);
 		else
 			r->errors[kept++] = f;
@@ -215,11 +208,13 @@ static enum confidence confidence_of(const struct report *r, const struct findin
 {
 	if (f->kind == RULE_FOLLOWS)
 		return CONFIDENCE_CONSEQUENCE;
-	if (is_unexplained(f) || f->rule->kind != f->kind || f->rule->cause >= CAUSE_ELSEWHERE)
+	if (rule_is_general(f->rule) || f->rule->kind != f->kind ||
+	    f->rule->cause >= CAUSE_ELSEWHERE)
 		return CONFIDENCE_LIKELY;
 	for (size_t i = 0; i < r->error_count; i++)
 		if (r->errors[i] != f &&
-		    (!is_unexplained(r->errors[i]) || r->errors[i]->rule->kind == RULE_PROGRAM) &&
+		    (!rule_is_general(r->errors[i]->rule) ||
+		     r->errors[i]->rule->kind == RULE_PROGRAM) &&
 		    r->errors[i]->first.file == f->first.file &&
 		    r->errors[i]->first.line < f->first.line)
 			return CONFIDENCE_LIKELY;

@@ -106,10 +106,12 @@ static json_t *facts_json(const struct report *r)
 {
 	json_t *facts = json_object();
 
-	for (size_t i = 0; i < r->rule_count; i++)
-		if (r->findings[i].kind == RULE_DIFFER && r->findings[i].value_count == 1)
-			json_object_set_new(facts, r->findings[i].rule->id,
-					    json_string(r->findings[i].values[0].text));
+	for (size_t i = 0; i < r->finding_count; i++) {
+		const struct finding *f = r->findings[i];
+
+		if (f->kind == RULE_DIFFER && f->value_count == 1)
+			json_object_set_new(facts, f->rule->id, json_string(f->values[0].text));
+	}
 	return facts;
 }
 

@@ -2,6 +2,7 @@
 /* Collects findings. inquiry.c decides what they mean together. */
 #include "report.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,16 +13,23 @@
 #define RANKS_BYTES 192 /* of a list of ranks; what follows is "…" */
 #define HOSTS_NAMED 8
 
+static struct finding *new_finding(struct report *r, const struct rule *rule)
+{
+	struct finding *f = memory_get(sizeof(*f));
+
+	f->rule = rule;
+	f->kind = rule->kind;
+	r->findings = memory_resize(r->findings, (r->finding_count + 1) * sizeof(*r->findings));
+	r->findings[r->finding_count++] = f;
+	return f;
+}
+
 struct report *report_new(const struct rules *rules)
 {
 	struct report *r = memory_get(sizeof(*r));
 
-	r->rule_count = rules->count;
-	r->findings = memory_get(rules->count * sizeof(*r->findings));
-	for (size_t i = 0; i < rules->count; i++) {
-		r->findings[i].rule = rules->rules[i];
-		r->findings[i].kind = rules->rules[i]->kind;
-	}
+	for (size_t i = 0; i < rules->count; i++)
+		new_finding(r, rules->rules[i]);
 	sources_init(&r->sources);
 	return r;
 }
@@ -155,16 +163,88 @@ static void add_value(struct finding *f, const struct place *place, unsigned sou
 		f->values[v].first = *place;
 }
 
+/* Copies the text over the one that is kept, so that a finding stays of one size. */
+static void keep(char **kept, const char *text)
+{
+	*kept = memory_resize(*kept, strlen(text) + 1);
+	memcpy(*kept, text, strlen(text) + 1);
+}
+
+static void expand(char **kept, const char *text, const struct match *match)
+{
+	uint64_t mark;
+
+	keep(kept, "");
+	mark = memory_mark();
+	keep(kept, rules_expand(text, match));
+	memory_release(mark);
+}
+
 void report_expand(struct finding *f, const struct match *match)
 {
-	f->title = rules_expand(f->rule->title, match);
-	f->why = rules_expand(f->rule->why, match);
-	f->fix = rules_expand(f->rule->fix, match);
+	expand(&f->title, f->rule->title, match);
+	expand(&f->why, f->rule->why, match);
+	expand(&f->fix, f->rule->fix, match);
+}
+
+/* Appends the field, with '#' for each word that has a digit: ranks, addresses and times may differ. */
+static size_t append_words(char *out, size_t used, const struct field *field)
+{
+	size_t word = used;  /* where the present word begins */
+	bool number = false; /* it has a digit */
+
+	for (size_t i = 0; field && i < field->bytes && used + 2 < REPORT_MESSAGE; i++) {
+		unsigned char c = (unsigned char)field->data[i];
+		bool in_word = isalnum(c) || c == '_';
+
+		if (in_word && number)
+			continue;
+		number = isdigit(c);
+		if (number)
+			used = word;
+		out[used++] = number ? '#' : (char)c;
+		if (!in_word)
+			word = used;
+	}
+	out[used++] = '\n';
+	return used;
+}
+
+static void forget(struct finding *f)
+{
+	f->count = 0;
+	memset(f->sources.bits, 0, f->sources.words * sizeof(*f->sources.bits));
+}
+
+/* Returns the finding to which such a line belongs. */
+static struct finding *finding_of(struct report *r, const struct rule *rule,
+				  const struct match *match)
+{
+	struct finding *f = r->findings[rule->number];
+	char text[REPORT_MESSAGE + 1];
+	int texts = 1;
+	size_t bytes;
+
+	if (!rule_is_general(rule))
+		return f;
+	bytes = append_words(text, 0, match_field(match, "type"));
+	bytes = append_words(text, bytes, match_field(match, "text"));
+	text[bytes] = '\0';
+	for (; f->text && strcmp(f->text, text) != 0 && f->next; f = f->next)
+		texts++;
+	if (f->text && strcmp(f->text, text) != 0) {
+		if (texts < REPORT_TEXTS)
+			f = f->next = new_finding(r, rule);
+		else
+			forget(f);
+	}
+	keep(&f->text, text);
+	return f;
 }
 
 void report_add(struct report *r, const struct rule *rule, const struct sighting *seen)
 {
-	struct finding *f = &r->findings[rule->number];
+	struct finding *f = finding_of(r, rule, seen->match);
 	char message[REPORT_MESSAGE];
 
 	if (!f->count)
@@ -178,7 +258,7 @@ void report_add(struct report *r, const struct rule *rule, const struct sighting
 	f->first = *seen->place;
 	f->first_source = seen->source;
 	clean(message, sizeof(message), seen->line, seen->bytes);
-	f->message = text_dup(message);
+	keep(&f->message, message);
 	report_expand(f, seen->match);
 }
 

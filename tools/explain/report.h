@@ -9,6 +9,8 @@
 #define REPORT_MESSAGE 480 /* bytes of a quoted message, including the NUL */
 #define REPORT_VALUES  6   /* different values kept of a RULE_DIFFER; further ones are ignored */
 #define REPORT_VALUE   96  /* bytes of a value, including the NUL */
+#define REPORT_TEXTS \
+	8 /* findings of a rule_is_general with different texts; of further texts the newest is kept */
 
 /* A bitmap of source numbers (sources.h). */
 struct source_set {
@@ -45,6 +47,8 @@ struct rank_progress {
 
 struct finding {
 	const struct rule *rule;
+	struct finding *next; /* of the same rule with another text */
+	char *text; /* of the line, as far as it tells it from others; NULL = not compared */
 	/* Starts as the rule's kind. report_conclude changes it to RULE_ERROR, RULE_WARNING or RULE_FOLLOWS. */
 	enum rule_kind kind;
 	enum confidence confidence;
@@ -68,9 +72,10 @@ struct report {
 	int file_count;
 	unsigned long lines;
 	unsigned long long bytes;
-	struct finding *findings; /* one for each rule, indexed by rule.number */
-	size_t rule_count;
-	/* Set by report_conclude; pointers into `findings`, the likeliest cause first. */
+	struct finding *
+		*findings; /* one for each rule, at rule.number, then those with further texts */
+	size_t finding_count;
+	/* Set by report_conclude; some of `findings`, the likeliest cause first. */
 	struct finding **errors, **warnings, **harmless;
 	size_t error_count, warning_count, harmless_count;
 };

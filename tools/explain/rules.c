@@ -46,6 +46,11 @@ const char *rule_kind_text(enum rule_kind kind)
 	return names[kind];
 }
 
+bool rule_is_general(const struct rule *rule)
+{
+	return rule->kind == RULE_UNKNOWN || rule->kind == RULE_PROGRAM || rule->kind == RULE_NEXT;
+}
+
 bool rule_is_additional(const struct rule *rule)
 {
 	return rule->kind == RULE_DIFFER || rule->kind == RULE_WHO || rule->kind == RULE_BEHIND ||

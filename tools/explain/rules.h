@@ -86,6 +86,9 @@ char *rules_finish(struct rules *rules);
  */
 char *rules_check(struct rules *rules, size_t count);
 
+/* Whether the rule is for errors whose meaning no rule knows: lines with another text are another error. */
+bool rule_is_general(const struct rule *rule);
+
 /* Whether a line that matches this rule can also match another one. */
 bool rule_is_additional(const struct rule *rule);
 

@@ -81,7 +81,7 @@ static void note_progress(struct scan *s, const struct rule *rule, const struct 
 	if (rank < 0)
 		rank = w->origin.rank;
 	if (rank >= 0 && value >= 0)
-		behind_add(&s->report->findings[rule->number], group ? group->data : "",
+		behind_add(s->report->findings[rule->number], group ? group->data : "",
 			   group ? group->bytes : 0, rank, (unsigned long long)value);
 }
 

@@ -47,8 +47,8 @@ struct report *reading_report_of_two(const char *first, const char *second)
 
 const struct finding *reading_find(const struct report *report, const char *id)
 {
-	for (size_t i = 0; i < report->rule_count; i++)
-		if (report->findings[i].count && !strcmp(report->findings[i].rule->id, id))
-			return &report->findings[i];
+	for (size_t i = 0; i < report->finding_count; i++)
+		if (report->findings[i]->count && !strcmp(report->findings[i]->rule->id, id))
+			return report->findings[i];
 	return NULL;
 }

@@ -88,6 +88,34 @@ static void unknown_messages(void **state)
 	assert_int_equal(report->errors[0]->follow_count, 1);
 }
 
+/* Lines of a general rule with different texts are different findings; numbers and names with a digit do not count. */
+static void texts_are_findings(void **state)
+{
+	struct report *report = read_text(
+		"a:1:2 [0] graph/topo.cc:99 NCCL WARN Something of 0x7f01 that nobody has met\n"
+		"a:1:2 [1] graph/topo.cc:99 NCCL WARN Something of 0x8a02 that nobody has met\n"
+		"a:1:2 [0] transport/x.cc:7 NCCL WARN Another thing that is fatal\n" CLOSED);
+	char text[4096] = "";
+
+	(void)state;
+	assert_int_equal(report->error_count, 1);
+	assert_int_equal(report->errors[0]->count, 2);
+	assert_int_equal(report->errors[0]->follow_count, 2);
+	assert_int_equal(report->errors[0]->follows[0]->first.line, 3);
+	report = read_text("[rank1]: KeyError: 'loss'\n[rank1]: ValueError: 'loss'\n");
+	assert_int_equal(report->errors[0]->follow_count, 1);
+	assert_string_equal(report->errors[0]->follows[0]->title, "the program failed: ValueError");
+
+	/* Only so many are kept, among them the newest. */
+	for (char c = 'a'; c < 'a' + REPORT_TEXTS + 3; c++)
+		sprintf(text + strlen(text), "a:1:2 [0] x.cc:1 NCCL WARN Unheard %c\n", c);
+	report = read_text(text);
+	assert_int_equal(report->warning_count, REPORT_TEXTS);
+	for (int i = 0; i < REPORT_TEXTS; i++)
+		assert_int_equal(report->warnings[i]->count, 1);
+	assert_int_equal(report->warnings[REPORT_TEXTS - 1]->first.line, REPORT_TEXTS + 3);
+}
+
 static void only_consequences(void **state)
 {
 	struct report *report = read_text(CLOSED);
@@ -174,10 +202,15 @@ static void repeated_blanks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(program_error_first), cmocka_unit_test(handled_errors_are_ignored),
-		cmocka_unit_test(unknown_messages),    cmocka_unit_test(only_consequences),
-		cmocka_unit_test(last_error),          cmocka_unit_test(earlier_error_is_the_cause),
-		cmocka_unit_test(rank_behind),         cmocka_unit_test(repeated_blanks),
+		cmocka_unit_test(program_error_first),
+		cmocka_unit_test(handled_errors_are_ignored),
+		cmocka_unit_test(unknown_messages),
+		cmocka_unit_test(texts_are_findings),
+		cmocka_unit_test(only_consequences),
+		cmocka_unit_test(last_error),
+		cmocka_unit_test(earlier_error_is_the_cause),
+		cmocka_unit_test(rank_behind),
+		cmocka_unit_test(repeated_blanks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,8 +34,8 @@ static void check_sample(const struct rule *rule, const char *sample)
 	struct report *report = reading_report(sample, strlen(sample), SCAN_BLOCK);
 	const struct finding *found = NULL;
 
-	for (size_t i = 0; i < report->rule_count; i++) {
-		const struct finding *f = &report->findings[i];
+	for (size_t i = 0; i < report->finding_count; i++) {
+		const struct finding *f = report->findings[i];
 
 		if (!f->count || is_additional(f->rule))
 			continue;
