@@ -6,12 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <nccl_net/util.h>
+
 #include "behind.h"
 #include "report.h"
 #include "tools/shared/memory.h"
 
 #define CAUSE_CONNECTING 30 /* from here on, an error of the program may be the cause */
 #define CAUSE_ELSEWHERE  60 /* from here on, another rank may be the cause */
+
+/* Lines of a process's log within which a failure, or the end of the log, follows the error that caused it. */
+#define LINES_TO_END 200
 
 const char *report_confidence_text(enum confidence confidence)
 {
@@ -72,16 +77,66 @@ static bool may_precede(const struct place *a, const struct place *b)
 
 /* --- kinds that depend on whether anything has failed --- */
 
+static bool is_failure(const struct finding *f)
+{
+	return f->count && (f->kind == RULE_ERROR || f->kind == RULE_FOLLOWS ||
+			    f->kind == RULE_PROGRAM || f->kind == RULE_NEXT);
+}
+
 static bool has_failed(const struct report *r)
 {
-	for (size_t i = 0; i < r->finding_count; i++) {
-		const struct finding *f = r->findings[i];
-
-		if (f->count && (f->kind == RULE_ERROR || f->kind == RULE_FOLLOWS ||
-				 f->kind == RULE_PROGRAM || f->kind == RULE_NEXT))
+	for (size_t i = 0; i < r->finding_count; i++)
+		if (is_failure(r->findings[i]))
 			return true;
-	}
 	return false;
+}
+
+/*
+ * Whether the job went on after the last such line: neither a failure nor the end of its log comes soon after it. What
+ * later exceptions are has been decided.
+ */
+static bool is_survived(const struct report *r, const struct finding *f)
+{
+	unsigned long processes = (r->sources.count - 1) / (unsigned)r->file_count;
+	unsigned long at = f->last.line, next = r->files[f->last.file].lines;
+
+	for (size_t i = 0; i < r->finding_count; i++) {
+		const struct finding *other = r->findings[i];
+
+		if (!is_failure(other) || other->first.file != f->last.file)
+			continue;
+		if (other->first.line > at)
+			next = anynet_min(next, other->first.line);
+		else if (other->kind != RULE_PROGRAM)
+			return false;
+	}
+	return next - at > LINES_TO_END * (processes ? processes : 1);
+}
+
+static int later(const void *left, const void *right)
+{
+	const struct finding *a = *(struct finding *const *)left;
+	const struct finding *b = *(struct finding *const *)right;
+
+	return (a->last.line < b->last.line) - (a->last.line > b->last.line);
+}
+
+/* Exceptions that the program handled, and unknown errors that did not matter, are warnings. */
+static void judge_survived(struct report *r)
+{
+	struct finding **found = memory_get(r->finding_count * sizeof(*found));
+	size_t count = 0;
+
+	for (size_t i = 0; i < r->finding_count; i++) {
+		struct finding *f = r->findings[i];
+
+		if (f->count && (f->kind == RULE_UNKNOWN || f->kind == RULE_PROGRAM))
+			found[count++] = f;
+	}
+	qsort(found, count, sizeof(struct finding *), later);
+	for (size_t i = 0; i < count; i++)
+		if (is_survived(r, found[i]))
+			found[i]->kind = RULE_WARNING;
 }
 
 /* Different values and unknown errors can be harmless. They are errors if anything has failed, else warnings. */
@@ -94,9 +149,12 @@ static void judge_suspects(struct report *r)
 
 		if (!f->count)
 			continue;
-		if (rule_is_general(f->rule) || (f->kind == RULE_DIFFER && f->value_count > 1) ||
-		    (f->kind == RULE_BEHIND && behind_judge(f)))
-			f->kind = f->kind == RULE_PROGRAM ? RULE_ERROR : kind;
+		if (f->kind == RULE_PROGRAM)
+			f->kind = RULE_ERROR;
+		else if (f->kind == RULE_UNKNOWN || f->kind == RULE_NEXT ||
+			 (f->kind == RULE_DIFFER && f->value_count > 1) ||
+			 (f->kind == RULE_BEHIND && behind_judge(f)))
+			f->kind = kind;
 	}
 }
 
@@ -226,6 +284,7 @@ void report_conclude(struct report *r)
 	struct finding **follows;
 	size_t count, first = 0;
 
+	judge_survived(r);
 	judge_suspects(r);
 	promote_causes(r);
 	r->errors = list(r, RULE_ERROR, &r->error_count);

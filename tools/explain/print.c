@@ -35,7 +35,7 @@ static void wrap(const struct printer *p, int indent, const char *label, const c
 
 static void print_place(const struct printer *p, const struct place *place)
 {
-	fprintf(p->out, "%s:%lu", p->report->files[place->file], place->line);
+	fprintf(p->out, "%s:%lu", p->report->files[place->file].name, place->line);
 }
 
 /* "job.log:12, rank 3 on node1, 8 lines" */
@@ -127,7 +127,7 @@ static void print_head(const struct printer *p)
 	for (; size >= 1000 && unit < 4; unit++)
 		size /= 1000;
 	if (r->file_count == 1)
-		fprintf(p->out, "%s", r->files[0]);
+		fprintf(p->out, "%s", r->files[0].name);
 	else
 		fprintf(p->out, "%d files", r->file_count);
 	fprintf(p->out, ": %lu line%s, %.*f %s: ", r->lines, r->lines == 1 ? "" : "s", unit ? 1 : 0,

@@ -9,7 +9,7 @@
 
 static json_t *place_json(const struct report *r, const struct place *place)
 {
-	return json_pack("{s:s, s:I}", "file", r->files[place->file], "line",
+	return json_pack("{s:s, s:I}", "file", r->files[place->file].name, "line",
 			 (json_int_t)place->line);
 }
 
@@ -126,7 +126,7 @@ void print_json(const struct report *r, FILE *out)
 	json_t *files = json_array(), *findings = json_array();
 
 	for (int i = 0; i < r->file_count; i++)
-		json_array_append_new(files, json_string(r->files[i]));
+		json_array_append_new(files, json_string(r->files[i].name));
 	append(findings, list_json(r, r->errors, r->error_count));
 	append(findings, list_json(r, r->warnings, r->warning_count));
 	append(findings, list_json(r, r->harmless, r->harmless_count));

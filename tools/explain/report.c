@@ -40,7 +40,7 @@ int report_file(struct report *r, const char *name)
 
 	clean(text, sizeof(text), name, strlen(name));
 	r->files = memory_resize(r->files, ((size_t)r->file_count + 1) * sizeof(*r->files));
-	r->files[r->file_count] = text_dup(text);
+	r->files[r->file_count] = (struct log_file){ .name = text_dup(text) };
 	return r->file_count++;
 }
 
@@ -250,6 +250,7 @@ void report_add(struct report *r, const struct rule *rule, const struct sighting
 	if (!f->count)
 		f->first.file = -1;
 	f->count++;
+	f->last = *seen->place;
 	set_add(&f->sources, seen->source);
 	if (rule->kind == RULE_DIFFER)
 		add_value(f, seen->place, seen->source, seen->match);

@@ -53,7 +53,7 @@ struct finding {
 	enum rule_kind kind;
 	enum confidence confidence;
 	unsigned long count; /* matched lines; 0 = not found */
-	struct place first;
+	struct place first, last; /* `last` in the order of reading */
 	unsigned first_source;
 	char *message;           /* the first line, cleaned (clean.h) */
 	char *title, *why, *fix; /* the rule's texts with the fields of the first line */
@@ -66,9 +66,14 @@ struct finding {
 	size_t follow_count;
 };
 
+struct log_file {
+	char *name; /* cleaned (clean.h) */
+	unsigned long lines;
+};
+
 struct report {
 	struct sources sources;
-	char **files; /* names, cleaned (clean.h) */
+	struct log_file *files;
 	int file_count;
 	unsigned long lines;
 	unsigned long long bytes;
@@ -83,7 +88,7 @@ struct report {
 /* Keeps pointers to the rules, which must outlive the report. */
 struct report *report_new(const struct rules *rules);
 
-/* Adds a file name. Returns its index in report.files. */
+/* Adds a file, with no lines yet. Returns its index in report.files. */
 int report_file(struct report *report, const char *name);
 
 /* A line that a rule has matched. */

@@ -333,9 +333,11 @@ static void end_file(struct scan *s)
 {
 	char last = s->used ? s->buffer[s->used - 1] : '\n';
 	bool open = s->used ? last != '\n' : s->in_line;
+	struct log_file *file = &s->report->files[s->file];
 
 	take_buffer(s, true);
-	s->report->lines += s->line - 1 + open;
+	file->lines = s->line - 1 + open;
+	s->report->lines += file->lines;
 }
 
 int scan_fd(struct scan *s, int fd, const char *name,

@@ -48,28 +48,80 @@ static void program_error_first(void **state)
 		    "cuda-out-of-memory", CONFIDENCE_LIKELY);
 	check_first("ERROR 05-29 04:08:22 core.py:145] mine.OddError: odd\n", "exception",
 		    CONFIDENCE_LIKELY);
+	check_first("[rank1]: OddError: run with NCCL_DEBUG=INFO, ValueError: x\n", "exception",
+		    CONFIDENCE_LIKELY);
 	check_first("a.out: x.c:9: f: Assertion `n > 0' failed.\n" CLOSED, "assertion",
 		    CONFIDENCE_LIKELY);
 }
 
-/* The source lines of a traceback, and messages about handled errors, are no failure. */
+/* The source lines of a traceback, and what a logger marks as no error, are no failure. */
 static void handled_errors_are_ignored(void **state)
 {
 	static const char *const lines[] = {
 		"    except KeyError: pass",
+		"    raise AssertionError('x')",
+		"    except AssertionError:",
 		"INFO could not save: ValueError: x is retried",
+		"WARNING: apex not available: ModuleNotFoundError: No module named 'apex'",
+		"[2025-03-05 10:00:00,123] [WARNING] [x.py:3] no kernels: ImportError: libx.so",
+		"[W305 10:00:00.1 x.py:3] could not save: OSError: quota",
+		"x.py:3: UserWarning: failed to load: mine.OddException('x')",
 		"Error: something",
 		"the KeyError: is gone",
 	};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
-		struct report *report = read_text(lines[i]);
-
-		/* "save: ValueError: …" has the form of a chained exception. */
-		if (i != 1 && report->error_count)
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
+		if (report_status(read_text(lines[i])))
 			fail_msg("an error in: %s", lines[i]);
-	}
+}
+
+/* `text`, then lines without a meaning, then `end`. */
+static const char *with_lines(const char *text, int lines, const char *end)
+{
+	static char all[65536];
+	size_t bytes = (size_t)snprintf(all, sizeof(all), "%s", text);
+
+	for (int i = 0; i < lines; i++)
+		bytes +=
+			(size_t)snprintf(all + bytes, sizeof(all) - bytes, "step %d loss 2.5\n", i);
+	snprintf(all + bytes, sizeof(all) - bytes, "%s", end);
+	return all;
+}
+
+/* An exception, or an unknown warning, is a failure only if a failure or the end of the log comes soon after it. */
+static void survived_errors_are_warnings(void **state)
+{
+	static const char apex[] = "Traceback (most recent call last):\n"
+				   "ModuleNotFoundError: No module named 'apex'\n";
+	static const char two[] = "ModuleNotFoundError: No module named 'apex'\n"
+				  "ImportError: no module flash_attn\n" STRANGE;
+	static const char retry[] =
+		"b:1:2 [0] NCCL WARN NET/IB : Got completion from peer b<1> with status=12 opcode=0 len=0\n";
+	struct report *report = read_text(with_lines(apex, 900, ""));
+
+	(void)state;
+	assert_int_equal(report_status(report), 1);
+	assert_string_equal(report->warnings[0]->rule->id, "exception");
+	report = read_text(with_lines(two, 900, ""));
+	assert_int_equal(report->error_count, 0);
+	assert_int_equal(report->warning_count, 3);
+	check_first(with_lines(apex, 900, retry), "ib-retry-exceeded", CONFIDENCE_CERTAIN);
+	check_first(with_lines(apex, 100, retry), "exception", CONFIDENCE_LIKELY);
+	check_first(with_lines(apex, 100, ""), "exception", CONFIDENCE_LIKELY);
+	check_first(with_lines(two, 900, CLOSED), "peer-closed", CONFIDENCE_CONSEQUENCE);
+	check_first(with_lines(STRANGE, 900, "NCCL WARN Fatal and unknown\n" CLOSED), "nccl-warn",
+		    CONFIDENCE_LIKELY);
+	report = read_text(with_lines(STRANGE, 900, "NCCL WARN Fatal and unknown\n" CLOSED));
+	assert_int_equal(report->errors[0]->first.line, 902);
+	assert_int_equal(report->warnings[0]->first.line, 1);
+	/* The same line again, at the end. */
+	check_first(with_lines(apex, 900, apex), "exception", CONFIDENCE_LIKELY);
+	/* The logs of more processes are longer. */
+	check_first(with_lines("a:1:2 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0\n"
+			       "[rank1]: KeyError: 'loss'\n",
+			       300, retry),
+		    "exception", CONFIDENCE_LIKELY);
 }
 
 /* A message without a rule is only a warning; with an error in the log, it is ranked before consequences. */
@@ -104,7 +156,8 @@ static void texts_are_findings(void **state)
 	assert_int_equal(report->errors[0]->follows[0]->first.line, 3);
 	report = read_text("[rank1]: KeyError: 'loss'\n[rank1]: ValueError: 'loss'\n");
 	assert_int_equal(report->errors[0]->follow_count, 1);
-	assert_string_equal(report->errors[0]->follows[0]->title, "the program failed: ValueError");
+	assert_string_equal(report->errors[0]->follows[0]->title,
+			    "an exception of the program: ValueError");
 
 	/* Only so many are kept, among them the newest. */
 	for (char c = 'a'; c < 'a' + REPORT_TEXTS + 3; c++)
@@ -204,6 +257,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(program_error_first),
 		cmocka_unit_test(handled_errors_are_ignored),
+		cmocka_unit_test(survived_errors_are_warnings),
 		cmocka_unit_test(unknown_messages),
 		cmocka_unit_test(texts_are_findings),
 		cmocka_unit_test(only_consequences),
