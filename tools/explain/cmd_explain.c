@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <nccl_net/util.h>
+
 #include "print.h"
 #include "scan.h"
 #include "tools/shared/memory.h"
@@ -17,7 +19,7 @@
 #include "tools/shared/output_args.h"
 #include "tools/shared/terminal.h"
 
-#define EXPLAIN_FAILED 3 /* exit status: a log or rules could not be read */
+#define EXPLAIN_FAILED 3 /* exit status: rules could not be read */
 
 #define WIDTH       100       /* columns, if the width of the terminal is unknown */
 #define RULES_BYTES (1 << 20) /* maximum size of a rule file */
@@ -142,78 +144,95 @@ static void tell(void *context, unsigned long long bytes)
 	p->told = true;
 }
 
-/* --- logs --- */
-
-/* Exits if the file is compressed. Only for regular files, because pread must not consume the bytes. */
-static void refuse_compressed(int fd, const char *name)
+static void end_progress(struct progress *p)
 {
-	unsigned char magic[6] = { 0 };
-	const char *with = NULL;
-
-	if (pread(fd, magic, sizeof(magic), 0) != sizeof(magic))
-		return;
-	if (magic[0] == 0x1f && magic[1] == 0x8b)
-		with = "gzip: zcat";
-	else if (!memcmp(magic, "\x28\xb5\x2f\xfd", 4))
-		with = "zstd: zstdcat";
-	else if (!memcmp(magic,
-			 "\xfd"
-			 "7zXZ",
-			 5))
-		with = "xz: xzcat";
-	if (!with)
-		return;
-	fprintf(stderr, "anynet explain: %s: compressed with %s FILE | anynet explain\n", name,
-		with);
-	exit(EXPLAIN_FAILED);
+	if (p->told)
+		fprintf(stderr, "\r\033[K");
+	p->told = false;
 }
 
-static void read_log(struct scan *scan, const char *name, struct progress *p)
+/* --- logs --- */
+
+/* Returns how to read a compressed file, or NULL. Only for regular files, because pread must not consume the bytes. */
+static const char *compression(int fd)
+{
+	static const struct {
+		const char *magic, *how;
+	} kinds[] = {
+		{ "\x1f\x8b", "compressed with gzip: zcat FILE | anynet explain" },
+		{ "\x28\xb5\x2f\xfd", "compressed with zstd: zstdcat FILE | anynet explain" },
+		{ "\xfd\x37\x7a\x58\x5a", "compressed with xz: xzcat FILE | anynet explain" },
+	};
+	char magic[6] = { 0 };
+
+	if (pread(fd, magic, sizeof(magic), 0) != sizeof(magic))
+		return NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (!memcmp(magic, kinds[i].magic, strlen(kinds[i].magic)))
+			return kinds[i].how;
+	return NULL;
+}
+
+/* Returns NULL, or why the log, or the rest of it, cannot be read. */
+static const char *read_log(struct scan *scan, const char *name, struct progress *p)
 {
 	bool is_stdin = !strcmp(name, "-");
 	int fd = is_stdin ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
+	const char *why = NULL;
 	struct stat st;
 	int ret;
 
 	if (fd < 0 || fstat(fd, &st))
-		fail(name, strerror(errno));
+		return strerror(errno);
 	p->size = S_ISREG(st.st_mode) ? (unsigned long long)st.st_size : 0;
 	if (S_ISREG(st.st_mode))
-		refuse_compressed(fd, name);
-	ret = scan_fd(scan, fd, is_stdin ? "(stdin)" : name, tell, p);
-	if (ret)
-		fail(name, strerror(-ret));
+		why = compression(fd);
+	else if (S_ISDIR(st.st_mode))
+		why = strerror(EISDIR);
+	if (!why) {
+		ret = scan_fd(scan, fd, is_stdin ? "(stdin)" : name, tell, p);
+		why = ret ? strerror(-ret) : NULL;
+	}
 	if (!is_stdin)
 		close(fd);
+	return why;
+}
+
+static void read_logs(const struct options *o, struct scan *scan, struct report *report)
+{
+	struct progress progress = { .wanted = isatty(STDERR_FILENO), .begin_ms = now_ms() };
+
+	progress.next_ms = progress.begin_ms + 1000;
+	for (int i = 0; i < (o->log_count ? o->log_count : 1); i++) {
+		const char *name = o->log_count ? o->logs[i] : "-";
+		const char *why = read_log(scan, name, &progress);
+
+		if (why || i + 1 >= o->log_count)
+			end_progress(&progress);
+		if (why) {
+			fprintf(stderr, "anynet explain: %s: %s\n", name, why);
+			report_unread(report, name, why);
+		}
+		progress.before = report->bytes;
+	}
 }
 
 static int explain(const struct options *o)
 {
-	static char *standard_input[] = { (char *)(uintptr_t) "-" };
-	char **logs = o->log_count ? o->logs : standard_input;
 	struct rules *rules = load_rules(o);
 	const struct terminal terminal = terminal_of(stdout);
 	struct report *report;
-	struct progress progress = { .wanted = isatty(STDERR_FILENO), .begin_ms = now_ms() };
-	struct scan *scan;
 
 	if (o->list) {
 		print_rules(rules, stdout, terminal_width(&terminal, WIDTH));
 		return 0;
 	}
-	progress.next_ms = progress.begin_ms + 1000;
 	report = report_new(rules);
-	scan = scan_new(rules, report, SCAN_BLOCK);
-	for (int i = 0; i < (o->log_count ? o->log_count : 1); i++) {
-		read_log(scan, logs[i], &progress);
-		progress.before = report->bytes;
-	}
-	if (progress.told)
-		fprintf(stderr, "\r\033[K");
+	read_logs(o, scan_new(rules, report, SCAN_BLOCK), report);
 	report_conclude(report);
 	if (output_is_json())
 		print_json(report, stdout);
-	else
+	else if (report->file_count)
 		print_text(report, stdout, terminal_width(&terminal, WIDTH), terminal.colour);
 	return report_status(report);
 }
@@ -228,7 +247,8 @@ int cmd_explain(int argc, char **argv)
 		       "torchrun, Slurm, Kubernetes and the kernel, of one or more ranks, and reports "
 		       "which line is the cause, what it means and how to fix it. Without LOG, or for "
 		       "'-', reads the standard input.\vExit status: 0 nothing found, or only harmless "
-		       "lines, 1 warnings only, 2 errors, 3 a log or rules could not be read.",
+		       "lines, 1 warnings only, 2 errors, 3 rules could not be read, or a log, and the "
+		       "others have no errors.",
 		.children = output_args,
 	};
 	struct options options = { 0 };

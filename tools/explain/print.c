@@ -130,6 +130,8 @@ static void print_head(const struct printer *p)
 		fprintf(p->out, "%s", r->files[0].name);
 	else
 		fprintf(p->out, "%d files", r->file_count);
+	if (r->unread_count)
+		fprintf(p->out, " (%zu not read)", r->unread_count);
 	fprintf(p->out, ": %lu line%s, %.*f %s: ", r->lines, r->lines == 1 ? "" : "s", unit ? 1 : 0,
 		size, ((const char *[]){ "B", "kB", "MB", "GB", "TB" })[unit]);
 	if (!r->error_count && !r->warning_count && !r->harmless_count)

@@ -123,17 +123,20 @@ static void append(json_t *all, json_t *list)
 
 void print_json(const struct report *r, FILE *out)
 {
-	json_t *files = json_array(), *findings = json_array();
+	json_t *files = json_array(), *unread = json_array(), *findings = json_array();
 
 	for (int i = 0; i < r->file_count; i++)
 		json_array_append_new(files, json_string(r->files[i].name));
+	for (size_t i = 0; i < r->unread_count; i++)
+		json_array_append_new(unread, json_pack("{s:s, s:s}", "file", r->unread[i].name,
+							"why", r->unread[i].why));
 	append(findings, list_json(r, r->errors, r->error_count));
 	append(findings, list_json(r, r->warnings, r->warning_count));
 	append(findings, list_json(r, r->harmless, r->harmless_count));
 	document_print("explain",
-		       json_pack("{s:i, s:o, s:I, s:I, s:o, s:o}", "status", report_status(r),
-				 "files", files, "lines", (json_int_t)r->lines, "bytes",
-				 (json_int_t)r->bytes, "facts", facts_json(r), "findings",
+		       json_pack("{s:i, s:o, s:o, s:I, s:I, s:o, s:o}", "status", report_status(r),
+				 "files", files, "unread", unread, "lines", (json_int_t)r->lines,
+				 "bytes", (json_int_t)r->bytes, "facts", facts_json(r), "findings",
 				 findings),
 		       out);
 }

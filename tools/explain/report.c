@@ -34,14 +34,25 @@ struct report *report_new(const struct rules *rules)
 	return r;
 }
 
-int report_file(struct report *r, const char *name)
+static char *clean_name(const char *name)
 {
 	char text[512];
 
 	clean(text, sizeof(text), name, strlen(name));
+	return text_dup(text);
+}
+
+int report_file(struct report *r, const char *name)
+{
 	r->files = memory_resize(r->files, ((size_t)r->file_count + 1) * sizeof(*r->files));
-	r->files[r->file_count] = (struct log_file){ .name = text_dup(text) };
+	r->files[r->file_count] = (struct log_file){ .name = clean_name(name) };
 	return r->file_count++;
+}
+
+void report_unread(struct report *r, const char *name, const char *why)
+{
+	r->unread = memory_resize(r->unread, (r->unread_count + 1) * sizeof(*r->unread));
+	r->unread[r->unread_count++] = (struct unread){ clean_name(name), clean_name(why) };
 }
 
 /* --- sets of sources --- */
@@ -265,5 +276,5 @@ void report_add(struct report *r, const struct rule *rule, const struct sighting
 
 int report_status(const struct report *r)
 {
-	return r->error_count ? 2 : r->warning_count ? 1 : 0;
+	return r->error_count ? 2 : r->unread_count ? 3 : r->warning_count ? 1 : 0;
 }

@@ -71,10 +71,17 @@ struct log_file {
 	unsigned long lines;
 };
 
+/* A log that could not be read, at least not to its end. */
+struct unread {
+	char *name, *why; /* cleaned (clean.h) */
+};
+
 struct report {
 	struct sources sources;
 	struct log_file *files;
 	int file_count;
+	struct unread *unread;
+	size_t unread_count;
 	unsigned long lines;
 	unsigned long long bytes;
 	struct finding *
@@ -90,6 +97,8 @@ struct report *report_new(const struct rules *rules);
 
 /* Adds a file, with no lines yet. Returns its index in report.files. */
 int report_file(struct report *report, const char *name);
+
+void report_unread(struct report *report, const char *name, const char *why);
 
 /* A line that a rule has matched. */
 struct sighting {
@@ -111,7 +120,10 @@ void report_conclude(struct report *report);
 
 const char *report_confidence_text(enum confidence confidence);
 
-/* Returns the exit status: 0 nothing found or only harmless lines, 1 warnings only, 2 errors. */
+/*
+ * Returns the exit status: 0 nothing found or only harmless lines, 1 warnings only, 2 errors, 3 no errors, but not
+ * everything could be read.
+ */
 int report_status(const struct report *report);
 
 /* Returns "ranks 0-3, 7 on node1, node2". What is not known is omitted; "" if nothing is known. */

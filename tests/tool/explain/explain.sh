@@ -80,6 +80,19 @@ refused)
 	expect 3 "unrecognized option" "$tool" explain --nosuch
 	printf '%s\n' "$oom" | gzip >"$out/log.gz"
 	expect 3 "zcat" "$tool" explain "$out/log.gz"
+	# What cannot be read is named, and does not hide the other logs.
+	printf '%s\n' "$oom" >"$out/error"
+	printf 'NCCL WARN Something new\n' >"$out/warning"
+	expect 2 "log.gz: compressed" "$tool" explain "$out/log.gz" "$out/error" "$out" "$out/nowhere"
+	expect 2 "error (3 not read): 1 line" "$tool" explain "$out/log.gz" "$out/error" "$out" "$out/nowhere"
+	expect 2 "cuda-out-of-memory" "$tool" explain "$out/log.gz" "$out/error"
+	expect 3 "1 warning," "$tool" explain "$out/warning" "$out/log.gz"
+	"$tool" explain --json "$out/log.gz" "$out/warning" 2>"$out/told" >"$out/json"
+	[ $? = 3 ] || fail "the status of --json"
+	grep -q "log.gz: compressed with gzip: zcat" "$out/told" || fail "log.gz is not named"
+	for wanted in '"status": 3' '"unread": \[' '"file": ".*/log.gz"' '"why": "compressed with gzip'; do
+		grep -q "$wanted" "$out/json" || fail "no $wanted in the JSON"
+	done
 	# The text of a log is printed, and neither executed nor used as a format.
 	printf '%s\n' 'NCCL WARN $(touch '"$out"'/done) `touch '"$out"'/done` %s%n' >"$out/log"
 	expect 1 '%s%n' "$tool" explain "$out/log"
