@@ -58,14 +58,15 @@ static void explain_old(struct check *check)
 			 "GPUs: a cuda-compat package on LD_LIBRARY_PATH)");
 }
 
+/* What the job of this environment does not use is only a note. */
 static void check_driver_for(struct check *check, const char *driver, const char *who,
-			     const char *cuda)
+			     const char *cuda, bool used)
 {
 	const char *needed = needed_driver(driver, cuda);
 
 	if (!needed)
 		return;
-	found(check, CHECK_ERROR, "driver-old",
+	found(check, used ? CHECK_ERROR : CHECK_NOTE, "driver-old",
 	      "%s is for CUDA %s, which needs driver %s or newer; this host has %s", who, cuda,
 	      needed, driver);
 	explain_old(check);
@@ -124,6 +125,13 @@ static void check_runtimes(struct check *check, const char *driver)
 	}
 }
 
+/* Whether LD_LIBRARY_PATH names the directory of the file. */
+static bool is_asked_for(const struct check *check, const char *path)
+{
+	return text_list_has(&check->loader.library_path,
+			     text_copy(path, (size_t)(strrchr(path, '/') - path)));
+}
+
 static void check_versions(struct check *check, const char *driver)
 {
 	const struct nccl_copies *copies = &check->copies;
@@ -142,10 +150,11 @@ static void check_versions(struct check *check, const char *driver)
 		check_driver_for(check, driver,
 				 text_format("%s %s in %s", user->name, user->version,
 					     user->site->path),
-				 *user->cuda ? user->cuda : user->nccl.cuda);
+				 *user->cuda ? user->cuda : user->nccl.cuda, user->site->active);
 	}
 	if (by_default)
-		check_driver_for(check, driver, by_default->path, by_default->version.cuda);
+		check_driver_for(check, driver, by_default->path, by_default->version.cuda,
+				 is_asked_for(check, copies->by_default));
 	check_runtimes(check, driver);
 }
 

@@ -151,21 +151,22 @@ static void add_interpreter(const struct host *host, struct python_sites *sites,
 	}
 }
 
-static void add_from_path(const struct host *host, struct python_sites *sites, const char *path)
+/* Returns whether the directory has an interpreter. */
+static bool add_interpreters(const struct host *host, struct python_sites *sites,
+			     const char *directory)
 {
-	const char *directory;
+	struct text_list entries = { 0 };
+	bool any = false;
 
-	while (path && (directory = text_next(&path, ":"))) {
-		struct text_list entries = { 0 };
-
-		if (*directory == '/')
-			entries = host_list(host, directory);
-		for (size_t i = 0; i < entries.count; i++) {
-			if (is_interpreter(entries.items[i]))
-				add_interpreter(host, sites,
-						text_format("%s/%s", directory, entries.items[i]));
-		}
+	if (*directory == '/')
+		entries = host_list(host, directory);
+	for (size_t i = 0; i < entries.count; i++) {
+		if (!is_interpreter(entries.items[i]))
+			continue;
+		add_interpreter(host, sites, text_format("%s/%s", directory, entries.items[i]));
+		any = true;
 	}
+	return any;
 }
 
 static void add_python_path(const struct host *host, struct python_sites *sites, const char *path)
@@ -199,17 +200,40 @@ static void add_home(const struct host *host, struct python_sites *sites)
 	add_each_in(host, sites, text_format("%s/.pyenv/versions", host->home));
 }
 
+/* Adds the environment that the variables name, or else that of the first interpreter on PATH, with the packages of the
+ * user and, as Debian has it, of /usr/local. */
+static void add_active(const struct host *host, struct python_sites *sites)
+{
+	static const char *const names[] = { "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONHOME" };
+	const char *path = host_env("PATH"), *directory;
+	bool any = false;
+
+	add_python_path(host, sites, host_env("PYTHONPATH"));
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		if (!host_env(names[i]))
+			continue;
+		add_sites_of(host, sites, host_env(names[i]));
+		any = true;
+	}
+	if (any)
+		return;
+	while (path && (directory = text_next(&path, ":")) && !any)
+		any = add_interpreters(host, sites, directory);
+	if (*host->home)
+		add_sites_of(host, sites, text_format("%s/.local", host->home));
+	add_sites_of(host, sites, "/usr/local");
+}
+
 struct python_sites python_find(const struct host *host)
 {
-	static const char *const active[] = { "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONHOME" };
+	const char *path = host_env("PATH"), *directory;
 	struct python_sites sites = { 0 };
 
-	add_python_path(host, &sites, host_env("PYTHONPATH"));
-	for (size_t i = 0; i < ARRAY_SIZE(active); i++) {
-		if (host_env(active[i]))
-			add_sites_of(host, &sites, host_env(active[i]));
-	}
-	add_from_path(host, &sites, host_env("PATH"));
+	add_active(host, &sites);
+	for (size_t i = 0; i < sites.count; i++)
+		sites.list[i].active = true;
+	while (path && (directory = text_next(&path, ":")))
+		add_interpreters(host, &sites, directory);
 	if (*host->home)
 		add_home(host, &sites);
 	add_sites_of(host, &sites, "/usr/local");

@@ -12,13 +12,13 @@
 struct python_site {
 	const char *path;   /* "/opt/venv/lib/python3.11/site-packages", with links resolved */
 	const char *prefix; /* "/opt/venv"; "" for an entry of PYTHONPATH */
+	bool active;        /* programs of this environment import from it */
 	/* Wheels in it, sorted by name: "nvidia-nccl-cu12 2.19.3" */
 	struct text_list nccl_wheels;
 };
 
 struct python_sites {
-	struct python_site *list; /* PYTHONPATH first, then the active environment, then in the
-				   * order of PATH */
+	struct python_site *list; /* the active ones first: PYTHONPATH, the environment */
 	size_t count;
 };
 

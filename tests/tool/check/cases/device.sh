@@ -161,6 +161,20 @@ case_gpu() {
 		"NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.223.02  Sat Oct  7 15:39:11 UTC 2023"
 	check VIRTUAL_ENV=/opt/venv
 	finds driver-old error "PyTorch 2.4.0+cu121" "525.60.13 or newer; this host has 470.223.02"
+	# What this job does not use is only a note: another environment, a default libnccl that nothing names.
+	write /opt/py/lib/python3.11/site-packages/x x
+	plant "$fakes/libfake_nccl_2.28.9.so" /usr/lib64/libnccl.so.2
+	mkdir -p "$root/opt/venv/bin"
+	echo x >"$root/opt/venv/bin/python3"
+	check VIRTUAL_ENV=/opt/py PATH=/opt/venv/bin:/usr/bin:/bin
+	finds driver-old note "PyTorch 2.4.0+cu121" "525.60.13 or newer"
+	finds driver-old note /usr/lib64/libnccl.so.2
+	status_is 0
+	check PATH=/opt/venv/bin:/usr/bin:/bin
+	finds driver-old error "PyTorch 2.4.0+cu121"
+	check LD_LIBRARY_PATH=/usr/lib64
+	finds driver-old error /usr/lib64/libnccl.so.2
+	rm -r "$root/usr/lib64/libnccl.so.2" "$root/opt/venv/bin"
 	# CUDA's runtime, for programs that bring none: one version that this driver supports is enough.
 	write /usr/lib64/libcudart.so.12.1.105 x
 	ln -s libcudart.so.12.1.105 "$root/usr/lib64/libcudart.so.12"
