@@ -63,21 +63,30 @@ static void check_sysfs(struct check *check)
 		  "mount -t sysfs sysfs /sys; mount the host's into the container, read-only");
 }
 
-/* Returns the directory of a path, or ".". */
+/* Returns the path of the file that a variable names; NULL = none, or not known. */
+static const char *path_in(const struct check *check, const char *variable)
+{
+	const char *name = host_env(variable);
+
+	return name ? host_path(&check->host, name) : NULL;
+}
+
+/* Returns the directory of an absolute path. */
 static const char *directory_of(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
-	return slash ? text_copy(path, slash > path ? (size_t)(slash - path) : 1) : ".";
+	return text_copy(path, slash > path ? (size_t)(slash - path) : 1);
 }
 
 static void check_read_file(struct check *check, const char *variable, const char *effect)
 {
-	const char *path = host_env(variable);
+	const char *path = path_in(check, variable);
 
 	if (!path || host_is_file(&check->host, path))
 		return;
-	found(check, CHECK_ERROR, "file-named-missing", "%s=%s: no such file", variable, path);
+	found(check, CHECK_ERROR, "file-named-missing", "%s=%s: there is no file %s", variable,
+	      host_env(variable), path);
 	found_why(check, "%s", effect);
 	found_fix(check,
 		  "unset %s (also in /etc/nccl.conf and ~/.nccl.conf), or name an existing file, "
@@ -87,16 +96,16 @@ static void check_read_file(struct check *check, const char *variable, const cha
 
 static void check_written_file(struct check *check, const char *variable)
 {
-	const char *path = host_env(variable);
+	const char *path = path_in(check, variable);
 	const char *directory;
 
-	/* Relative names are skipped. %h and %p stand for host and process. */
-	if (!path || *path != '/')
+	if (!path)
 		return;
 	directory = directory_of(path);
+	/* %h and %p stand for host and process. */
 	if (!strchr(directory, '%') && !host_is_directory(&check->host, directory)) {
 		found(check, CHECK_WARN, "file-nowhere", "%s=%s: there is no directory %s",
-		      variable, path, directory);
+		      variable, host_env(variable), directory);
 		found_why(check, "NCCL does not create it: its output is lost, or goes to the "
 				 "standard output");
 		found_fix(check, "mkdir -p %s on every host, or use another path", directory);

@@ -117,8 +117,8 @@ void conf_load(struct conf *conf, const struct host *host)
 	conf->files[1] = "/etc/nccl.conf";
 	for (size_t i = 0; i < ARRAY_SIZE(conf->files); i++) {
 		struct loading loading = { host, conf, conf->files[i] };
-		char *text = conf->files[i] ? host_read(host, conf->files[i], FILE_MAX_BYTES, NULL)
-					    : NULL;
+		const char *path = conf->files[i] ? host_path(host, conf->files[i]) : NULL;
+		char *text = path ? host_read(host, path, FILE_MAX_BYTES, NULL) : NULL;
 
 		conf->readable[i] = text != NULL;
 		if (text)

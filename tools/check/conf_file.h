@@ -45,7 +45,7 @@ struct conf_line {
 };
 
 struct conf {
-	const char *files[2]; /* paths that NCCL tries; NULL = none */
+	const char *files[2]; /* names that NCCL tries; NULL = none */
 	bool readable[2];     /* files[i] could be read */
 	struct conf_line *lines;
 	size_t count;

@@ -16,6 +16,17 @@
 #define NAMES_MAX      65536 /* maximum entries read from a directory */
 #define LINE_MAX_BYTES 4096
 
+const char *host_path(const struct host *host, const char *name)
+{
+	char directory[PATH_MAX];
+
+	if (*name == '/')
+		return name;
+	if (*host->root || !getcwd(directory, sizeof(directory)))
+		return NULL;
+	return text_format("%s/%s", directory, name);
+}
+
 /* Returns the target of a symbolic link; NULL = not a link. */
 static char *link_target(const char *name)
 {

@@ -18,6 +18,10 @@ struct host {
 	const char *home; /* home directory from the password file; "" = none */
 };
 
+/* Returns the path that this process means by a name of the environment: a relative one begins at its working directory.
+ * NULL = relative, and `root` is another host's, whose working directory is not known. */
+const char *host_path(const struct host *host, const char *name);
+
 /* Returns the path with all links resolved; NULL = does not exist. */
 char *host_resolve(const struct host *host, const char *path);
 

@@ -66,6 +66,24 @@ case_system() {
 	write /etc/topo.xml "<system/>"
 	check NCCL_TOPO_FILE=/etc/topo.xml
 	finds_not file-named-missing
+	# NCCL opens a relative name in the working directory. That of another host is not known.
+	check NCCL_TOPO_FILE=topo.xml NCCL_DEBUG_FILE=logs/x
+	finds_not file-named-missing
+	finds_not file-nowhere
+	in_work() {
+		(cd "$work" && env -i PATH=/usr/bin:/bin "$@" "$tool" check --json >"$work/json")
+	}
+	in_work NCCL_TOPO_FILE=topo.xml NCCL_DEBUG_FILE=logs/x
+	finds file-named-missing error "NCCL_TOPO_FILE=topo.xml: there is no file $work/topo.xml"
+	finds file-nowhere warn "no directory $work/logs"
+	mkdir "$work/logs"
+	echo "<system/>" >"$work/topo.xml"
+	echo NCCL_ALGO=ring >"$work/my.conf"
+	in_work NCCL_TOPO_FILE=topo.xml NCCL_DEBUG_FILE=logs/x NCCL_CONF_FILE=my.conf
+	finds_not file-named-missing
+	finds_not file-nowhere
+	finds_not file-missing
+	finds set ok "NCCL_ALGO=ring (in my.conf:1)"
 	check NCCL_DEBUG_FILE=/var/log/nccl/%h.%p
 	finds file-nowhere warn "no directory /var/log/nccl"
 	mkdir -p "$root/var/log/nccl"
