@@ -185,9 +185,10 @@ static void check_own_name(struct check *check)
 {
 	struct sockaddr_storage addr = { 0 };
 	char name[256] = "";
+	bool slow;
 
 	if (*check->host.root || /* the name of that host is unknown */
-	    gethostname(name, sizeof(name) - 1) || !*name || resolver_ask(name, &addr) ||
+	    gethostname(name, sizeof(name) - 1) || !*name || resolver_ask(name, &addr, &slow) ||
 	    !address_is_loopback(&addr))
 		return;
 	found(check, CHECK_WARN, "hostname-loopback",
@@ -218,10 +219,40 @@ static void check_way_out(struct check *check)
 	}
 }
 
+/* Only a definite answer is an error: a rank asks again, and a later name server may answer it. */
+static void explain_unresolved(struct check *check, const char *name, int error)
+{
+	if (error == EAI_NONAME || error == EAI_NODATA) {
+		found(check, CHECK_ERROR, "master-unresolved",
+		      "MASTER_ADDR=%s cannot be resolved: %s", name, gai_strerror(error));
+		found_why(check, "this host's ranks wait for rank 0 until they time out");
+		found_fix(check, "use its IP address, or make the name resolvable on every host");
+		return;
+	}
+	found(check, CHECK_WARN, "master-unanswered",
+	      "whether MASTER_ADDR=%s can be resolved is not known: %s", name,
+	      error == EAI_INPROGRESS
+		      ? text_format("no name server has answered in %d s", RESOLVER_SECONDS)
+		      : gai_strerror(error));
+	found_why(check, "this host's ranks ask again when they start; without an answer they do "
+			 "not find rank 0");
+	found_fix(check, "use its IP address, or correct the name servers in /etc/resolv.conf");
+}
+
+static void explain_slow(struct check *check, const char *name)
+{
+	found(check, CHECK_WARN, "master-slow",
+	      "the name server took more than %d s to resolve MASTER_ADDR=%s", RESOLVER_SLOW, name);
+	found_why(check, "each rank waits for it when it starts");
+	found_fix(check, "use its IP address, or remove name servers that do not answer from "
+			 "/etc/resolv.conf");
+}
+
 void check_master(struct check *check, const struct layout *layout)
 {
 	const char *name = host_env("MASTER_ADDR");
 	struct sockaddr_storage addr = { 0 };
+	bool slow;
 	int error;
 
 	if (has_several_hosts(layout)) {
@@ -234,14 +265,12 @@ void check_master(struct check *check, const struct layout *layout)
 		check_port(check, layout, false);
 		return;
 	}
-	error = resolver_ask(name, &addr);
-	if (!error) {
-		check_place(check, layout, name, &addr);
+	error = resolver_ask(name, &addr, &slow);
+	if (error) {
+		explain_unresolved(check, name, error);
 		return;
 	}
-	found(check, CHECK_ERROR, "master-unresolved", "MASTER_ADDR=%s cannot be resolved: %s",
-	      name,
-	      error == EAI_AGAIN ? "no answer from the name server in time" : gai_strerror(error));
-	found_why(check, "this host's ranks wait for rank 0 until they time out");
-	found_fix(check, "use its IP address, or make the name resolvable on every host");
+	if (slow)
+		explain_slow(check, name);
+	check_place(check, layout, name, &addr);
 }

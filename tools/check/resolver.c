@@ -4,14 +4,12 @@
 
 #include <netdb.h>
 #include <pthread.h>
-#include <stdbool.h>
 #include <string.h>
 #include <time.h>
 
 #include "tools/shared/memory.h"
+#include "tools/shared/now.h"
 #include "tools/shared/text.h"
-
-#define RESOLVE_SECONDS 1 /* a slower name server is a finding of its own */
 
 /* A query, shared by the caller and a resolver thread that may outlive the wait. Nobody frees it. */
 struct question {
@@ -51,13 +49,13 @@ static void *answer(void *argument)
 	return NULL;
 }
 
-/* Resolves the name in a detached thread and waits for at most RESOLVE_SECONDS. */
+/* Resolves the name in a detached thread and waits for at most RESOLVER_SECONDS. */
 static int ask(const char *name, struct sockaddr_storage *addr)
 {
 	struct question *question = memory_get(sizeof(*question));
 	struct timespec limit;
 	pthread_t thread;
-	int error = EAI_AGAIN, waited = 0;
+	int error = EAI_INPROGRESS, waited = 0;
 
 	question->name = text_dup(name);
 	pthread_mutex_init(&question->lock, NULL);
@@ -66,7 +64,7 @@ static int ask(const char *name, struct sockaddr_storage *addr)
 		return EAI_MEMORY;
 	pthread_detach(thread);
 	clock_gettime(CLOCK_REALTIME, &limit);
-	limit.tv_sec += RESOLVE_SECONDS;
+	limit.tv_sec += RESOLVER_SECONDS;
 	pthread_mutex_lock(&question->lock);
 	while (!question->done && !waited)
 		waited = pthread_cond_timedwait(&question->answered, &question->lock, &limit);
@@ -78,7 +76,16 @@ static int ask(const char *name, struct sockaddr_storage *addr)
 	return error;
 }
 
-int resolver_ask(const char *name, struct sockaddr_storage *addr)
+int resolver_ask(const char *name, struct sockaddr_storage *addr, bool *slow)
 {
-	return look_up(name, AI_NUMERICHOST, addr) ? ask(name, addr) : 0;
+	uint64_t begin_ms;
+	int error;
+
+	*slow = false;
+	if (!look_up(name, AI_NUMERICHOST, addr))
+		return 0;
+	begin_ms = now_ms();
+	error = ask(name, addr);
+	*slow = now_ms() - begin_ms >= RESOLVER_SLOW * 1000;
+	return error;
 }

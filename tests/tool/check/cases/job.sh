@@ -169,9 +169,30 @@ case_master() {
 	# shellcheck disable=SC2086
 	in_namespace "$here" $job MASTER_ADDR=192.0.2.1 MASTER_PORT=70000
 	finds port-invalid error "MASTER_PORT=70000"
-	# shellcheck disable=SC2086
-	in_namespace "$here" $job MASTER_ADDR=no-such-host.invalid MASTER_PORT=29500
-	finds master-unresolved error no-such-host.invalid "IP address"
+	# Without a name server, with one that does not answer, and with the definite answer that there is no such name.
+	if unshare -rm true 2>/dev/null && [ -e /etc/nsswitch.conf ]; then
+		printf '%s\n' '#!/bin/sh' "exec unshare -m sh -c 'mount --bind $work/nsswitch.conf /etc/nsswitch.conf &&
+			mount --bind $work/resolv.conf /etc/resolv.conf && exec \"\$@\"' -- \"\$@\"" >"$work/resolving"
+		chmod +x "$work/resolving"
+		resolves() { # LINE_OF_NSSWITCH TEXT_OF_RESOLV_CONF [NAME]
+			echo "$1" >"$work/nsswitch.conf"
+			echo "$2" >"$work/resolv.conf"
+			as=$work/resolving
+			# shellcheck disable=SC2086
+			in_namespace "$here" $job MASTER_ADDR=${3-no-such-host.invalid} MASTER_PORT=29500
+			as=
+		}
+		resolves "hosts: dns" "nameserver 127.0.0.1"
+		finds master-unanswered warn no-such-host.invalid "IP address"
+		finds_not master-unresolved
+		resolves "hosts: dns" "nameserver 192.0.2.99"
+		finds master-unanswered warn "no name server has answered in 6 s" "ask again"
+		resolves "hosts: dns files" $'nameserver 192.0.2.99\noptions timeout:3 attempts:1' localhost
+		finds master-slow warn "more than 2 s" MASTER_ADDR=localhost
+		finds master-loopback error localhost
+		resolves "hosts: files" "nameserver 127.0.0.1"
+		finds master-unresolved error no-such-host.invalid "IP address"
+	fi
 	# Another program uses the port.
 	# shellcheck disable=SC2086
 	in_namespace "$here
