@@ -22,7 +22,8 @@
 #include "trust.h"
 
 #define WIDTH_MOST    120 /* longer lines are hard to read */
-#define FAILED_STATUS 3   /* wrong command line, or the report cannot be written */
+#define FAILED_STATUS 3   /* wrong command line, or the check cannot begin */
+#define LOST_STATUS   2   /* the report cannot be written */
 
 struct options {
 	bool keep_names, all_releases;
@@ -98,8 +99,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const char doc[] =
 	"Checks this host as a job in this environment finds it, and prints what is wrong, why it "
 	"matters and how to fix it.\vNothing that is found is run or loaded, except the libraries "
-	"of verbs and of the GPU driver. Exit status: 0 no findings, 1 warnings, 2 errors, 3 "
-	"invalid command line.";
+	"of verbs and of the GPU driver. Exit status: 0 no findings, 1 warnings, 2 errors, or the "
+	"report cannot be written, 3 invalid command line.";
 
 /* Removes the final '/', since paths are appended. */
 static char *root_of(const char *dir)
@@ -184,7 +185,7 @@ static int write_report(const struct check *check, const struct options *opt)
 	if (!ret)
 		return 0;
 	fprintf(stderr, "anynet check: %s cannot be written: %s\n", opt->report, strerror(-ret));
-	return FAILED_STATUS;
+	return LOST_STATUS;
 }
 
 int cmd_check(int argc, char **argv)
@@ -216,7 +217,7 @@ int cmd_check(int argc, char **argv)
 	terminal = terminal_of(stdout);
 	width = terminal_width(&terminal, 0);
 	status = write_report(&check, &opt);
-	if (status || (opt.report && !strcmp(opt.report, "-")))
+	if (opt.report && !strcmp(opt.report, "-"))
 		; /* nothing else to print */
 	else if (output_is_json())
 		findings_print_json(&check.report, stdout);

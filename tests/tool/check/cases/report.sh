@@ -77,9 +77,10 @@ case_report() {
 	report -
 	cp "$work/stdout" "$work/json"
 	has '{"report": 1'
-	env -i PATH=/usr/bin:/bin "$tool" check --root "$root" --report /nowhere/x >/dev/null 2>"$work/stderr"
-	[ $? = 3 ] || fail "a file that cannot be written is no error"
+	env -i PATH=/usr/bin:/bin "$tool" check --root "$root" --report /nowhere/x >"$work/stdout" 2>"$work/stderr"
+	[ $? = 2 ] || fail "a file that cannot be written is no error"
 	grep -q "/nowhere/x cannot be written: No such file" "$work/stderr" || fail "nor is it named"
+	grep -q "passed" "$work/stdout" || fail "the findings are lost"
 }
 
 case_clean() {
