@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "index.h"
 #include "live_slow.h"
 #include "tools/shared/judge/finding.h"
 #include "tools/shared/member.h"
@@ -197,33 +198,45 @@ static void add_paths(const struct live *live, json_t *list)
 	}
 }
 
-/* Without other findings, reports a process for which others wait and which waits for none. */
-static void add_waits(json_t *list, const json_t *hosts)
+/* Returns an index of the processes that wait for another. */
+static json_t *waiting_processes(const json_t *hosts)
 {
-	const json_t *host, *wait, *other, *its;
-	size_t i, k, j, l;
+	json_t *waiting = json_object();
+	const json_t *host, *wait;
+	size_t i, k;
+
+	json_array_foreach (hosts, i, host) {
+		json_array_foreach (json_object_get(json_object_get(host, "facts"), "waits"), k,
+				    wait)
+			index_put(waiting, 0, "%lld\n%s", member_int(wait, "pid", 1, INT32_MAX, 0),
+				  member_text(host, "name"));
+	}
+	return waiting;
+}
+
+/* Without other findings, reports a process for which others wait and which waits for none. */
+static void add_waits(const struct live *live, json_t *list, const json_t *hosts)
+{
+	json_t *waiting = waiting_processes(hosts);
+	const json_t *host, *wait;
+	size_t i, k;
 
 	json_array_foreach (hosts, i, host) {
 		json_array_foreach (json_object_get(json_object_get(host, "facts"), "waits"), k,
 				    wait) {
 			long long pid = member_int(wait, "for_pid", 1, INT32_MAX, 0);
-			const char *name = live_name(hosts, member_text(wait, "for_host"), pid);
-			bool waits = member_int(wait, "ms", 0, INT64_MAX, 0) < WAITS_MS;
+			const char *name =
+				live_name(live, hosts, member_text(wait, "for_host"), pid);
 
-			json_array_foreach (hosts, j, other) {
-				json_array_foreach (json_object_get(json_object_get(other, "facts"),
-								    "waits"),
-						    l, its) {
-					waits |= member_int(its, "pid", 1, INT32_MAX, 0) == pid &&
-						 !strcmp(member_text(other, "name"), name);
-				}
-			}
-			if (waits || json_array_size(list))
+			if (json_array_size(list) ||
+			    member_int(wait, "ms", 0, INT64_MAX, 0) < WAITS_MS ||
+			    index_get(waiting, "%lld\n%s", pid, name) != INDEX_NONE)
 				continue;
 			judge_add(list, &waited_for, "%s: process %lld", name, pid);
 			finding_concerns(list, json_pack("[s]", name));
 		}
 	}
+	json_decref(waiting);
 }
 
 json_t *live_judge(struct live *live, const json_t *hosts)
@@ -241,6 +254,6 @@ json_t *live_judge(struct live *live, const json_t *hosts)
 	}
 	add_ranks(live, list);
 	add_paths(live, list);
-	add_waits(list, hosts);
+	add_waits(live, list, hosts);
 	return findings_sorted(list);
 }

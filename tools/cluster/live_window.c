@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "index.h"
 #include "live_slow.h"
 #include "tools/shared/doubles.h"
 #include "tools/shared/member.h"
@@ -50,20 +51,28 @@ static void copy(char *to, const char *from)
 	snprintf(to, NAME, "%s", from);
 }
 
-const char *live_name(const json_t *hosts, const char *host, long long pid)
+/* Notes which host reports which process. */
+static void note_names(struct live *live, const json_t *hosts)
 {
-	const json_t *each, *process;
+	const json_t *host, *process;
 	size_t i, k;
 
-	json_array_foreach (hosts, i, each) {
-		json_array_foreach (json_object_get(json_object_get(each, "facts"), "processes"), k,
-				    process) {
-			if (member_int(process, "pid", 1, INT32_MAX, 0) == pid &&
-			    !strcmp(member_text(process, "host"), host))
-				return member_text(each, "name");
-		}
+	json_decref(live->names);
+	live->names = json_object();
+	json_array_foreach (hosts, i, host) {
+		json_array_foreach (json_object_get(json_object_get(host, "facts"), "processes"), k,
+				    process)
+			index_put(live->names, i, "%lld\n%s",
+				  member_int(process, "pid", 1, INT32_MAX, 0),
+				  member_text(process, "host"));
 	}
-	return host;
+}
+
+const char *live_name(const struct live *live, const json_t *hosts, const char *host, long long pid)
+{
+	size_t i = index_get(live->names, "%lld\n%s", pid, host);
+
+	return i == INDEX_NONE ? host : member_text(json_array_get(hosts, i), "name");
 }
 
 static struct end *end_of(struct live *live, const char *host, const char *other,
@@ -91,7 +100,7 @@ static struct end *end_of(struct live *live, const char *host, const char *other
 
 static void take_path(struct live *live, const json_t *hosts, const char *host, const json_t *path)
 {
-	const char *other = live_name(hosts, member_text(path, "for_host"),
+	const char *other = live_name(live, hosts, member_text(path, "for_host"),
 				      member_int(path, "for_pid", 1, INT32_MAX, 0));
 	struct end *e = end_of(live, host, other, path);
 	unsigned slot = live->look % WINDOW;
@@ -401,6 +410,7 @@ void live_look(struct live *live, const json_t *hosts)
 	}
 	for (size_t k = 0; k < live->rank_count; k++)
 		live->ranks[k].seen = false;
+	note_names(live, hosts);
 	json_array_foreach (hosts, i, host)
 		take_host(live, hosts, host);
 	forget(live);

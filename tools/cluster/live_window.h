@@ -62,13 +62,16 @@ struct live {
 	struct end ends[ENDS_MAX];
 	struct rank ranks[ENDS_MAX];
 	size_t end_count, rank_count;
+	json_t *names; /* index: the processes of this look, and which of its hosts reports them */
 	unsigned look;
 };
 
 /* Adds the facts of all hosts, and decides which paths are bad and which ranks are starved. */
 void live_look(struct live *live, const json_t *hosts);
 
-/* Returns the name under which the process `pid` of `host` has been reported, or `host` if it has not. */
-const char *live_name(const json_t *hosts, const char *host, long long pid);
+/* Returns the name of that one of the hosts of this look that reports the process `pid` of `host`, or `host` if none
+ * does. */
+const char *live_name(const struct live *live, const json_t *hosts, const char *host,
+		      long long pid);
 
 #endif
