@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "live_judge.h"
+#include "live_parts.h"
 #include "order.h"
 #include "tools/pair/print.h"
 #include "tools/pair/wire.h"
@@ -24,6 +25,26 @@ static void send_all(struct node *nodes, size_t count, enum order_op op)
 		node_send(&nodes[i], order_new(&(struct order){ .op = op }));
 }
 
+/* Returns the facts that a worker reports in one or several messages, or NULL. */
+static json_t *facts_of(struct node *node, uint64_t end)
+{
+	json_t *facts = NULL;
+	bool more = true;
+
+	for (int parts = 0; more && parts < LIVE_PARTS_MAX; parts++) {
+		json_t *reply = node_recv(node, end);
+
+		facts = live_join(facts, reply);
+		more = facts && json_is_true(json_object_get(reply, "more"));
+		json_decref(reply);
+	}
+	if (!more)
+		return facts;
+	node_fail(node, "its worker sent too many messages");
+	json_decref(facts);
+	return NULL;
+}
+
 /* Returns a list of objects with "name" and "facts"; "facts" is null if the host does not answer. */
 static json_t *look(struct node *nodes, size_t count)
 {
@@ -31,13 +52,9 @@ static json_t *look(struct node *nodes, size_t count)
 	json_t *hosts = json_array();
 
 	send_all(nodes, count, ORDER_STATS);
-	for (size_t i = 0; i < count; i++) {
-		json_t *reply = node_recv(&nodes[i], end);
-
-		json_array_append_new(hosts, json_pack("{s:s, s:O?}", "name", nodes[i].name,
-						       "facts", json_object_get(reply, "stats")));
-		json_decref(reply);
-	}
+	for (size_t i = 0; i < count; i++)
+		json_array_append_new(hosts, json_pack("{s:s, s:o?}", "name", nodes[i].name,
+						       "facts", facts_of(&nodes[i], end)));
 	return hosts;
 }
 
@@ -62,7 +79,7 @@ static void show(const json_t *findings, json_t **last)
 
 	if (!*last || !json_equal(*last, now)) {
 		print_line(stdout, "%s  %s", now_utc(when),
-			   json_array_size(findings) ? "jobs are delayed by:" : "nothing is wrong");
+			   findings_status(findings) ? "jobs are delayed by:" : "nothing is wrong");
 		print_findings(stdout, findings, &terminal);
 	}
 	json_decref(*last);

@@ -8,10 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "index.h"
+#include "tools/shared/memory.h"
 #include "tools/shared/stats/view.h"
 
-#define PATHS_MAX     512
-#define PROCESSES_MAX 256
+#define PATHS_MAX     32768 /* of this host; 4,032 are all to all over 64 hosts with 8 NICs each */
+#define PROCESSES_MAX 1024
 #define PACKET        1400 /* bytes of payload per packet, assumed */
 #define ADDRESS       64
 
@@ -79,11 +81,16 @@ static void cpu_since(uint32_t pid, json_int_t *ran_ms, json_int_t *waited_ms)
 /* --- paths --- */
 
 struct path {
-	const struct process *process;
 	const struct anynet_stats_comm *comm; /* any comm of the path; identifies the peer */
 	char device[24], address[ADDRESS];
 	unsigned up, down, broke;
 	uint64_t packets, resent, acked, busy_us, rtt_us;
+};
+
+struct paths {
+	struct path *list;
+	size_t count, left_out;
+	json_t *index;
 };
 
 /* Extracts the remote address: b of "a:1 -> b:2". */
@@ -96,40 +103,24 @@ static void other_end(const struct anynet_stats_stream *stream, char *address)
 	snprintf(address, ADDRESS, "%.*s", (int)(port ? port - arrow : 0), arrow);
 }
 
-static struct path *path_of(struct path *paths, size_t *count, const struct process *process,
-			    const struct anynet_stats_comm *comm,
+/* Returns NULL if there are too many paths. */
+static struct path *path_of(struct paths *paths, const struct anynet_stats_comm *comm,
 			    const struct anynet_stats_stream *stream)
 {
-	char address[ADDRESS];
+	struct path p = { .comm = comm };
+	size_t i;
 
-	other_end(stream, address);
-	for (size_t i = 0; i < *count; i++) {
-		struct path *p = &paths[i];
-
-		if (p->process == process && p->comm->peer_pid == comm->peer_pid &&
-		    !strcmp(p->comm->peer_host, comm->peer_host) &&
-		    !strcmp(p->device, stream->device) && !strcmp(p->address, address))
-			return p;
-	}
-	if (*count == PATHS_MAX)
+	snprintf(p.device, sizeof(p.device), "%s", stream->device);
+	other_end(stream, p.address);
+	i = index_put(paths->index, paths->count, "%u\n%s\n%s\n%s", comm->peer_pid, comm->peer_host,
+		      p.device, p.address);
+	if (i == PATHS_MAX)
 		return NULL;
-	paths[*count] = (struct path){ .process = process, .comm = comm };
-	snprintf(paths[*count].device, sizeof(paths->device), "%s", stream->device);
-	snprintf(paths[*count].address, sizeof(paths->address), "%s", address);
-	return &paths[(*count)++];
-}
-
-/* Returns the same stream at the last call, or NULL. */
-static const struct anynet_stats_stream *stream_before(const struct page_list *before,
-						       const struct process *process,
-						       const struct anynet_stats_comm *comm,
-						       int stream)
-{
-	const struct anynet_stats_comm *old = view_find(before, process->page, comm->id);
-
-	return old && old->streams[stream].index == comm->streams[stream].index
-		       ? &old->streams[stream]
-		       : NULL;
+	if (i == paths->count) {
+		paths->list = memory_resize(paths->list, ++paths->count * sizeof(p));
+		paths->list[i] = p;
+	}
+	return &paths->list[i];
 }
 
 static void add_stream(struct path *p, const struct anynet_stats_comm *comm, int i,
@@ -170,62 +161,65 @@ static bool was_given_up(const struct page *page, const struct anynet_stats_comm
 	return false;
 }
 
-static void take_stream(struct path *paths, size_t *count, const struct process *process,
-			const struct anynet_stats_comm *comm, const struct page_list *before, int i)
+static void take_stream(struct paths *paths, const struct process *process,
+			const struct anynet_stats_comm *comm,
+			const struct anynet_stats_comm *before, int i)
 {
-	const struct anynet_stats_stream *old = stream_before(before, process, comm, i);
-	struct path *p = path_of(paths, count, process, comm, &comm->streams[i]);
+	const struct anynet_stats_stream *now = &comm->streams[i];
+	const struct anynet_stats_stream *old =
+		before && before->streams[i].index == now->index ? &before->streams[i] : NULL;
+	struct path *p = path_of(paths, comm, now);
 
 	if (p)
 		add_stream(p, comm, i, old);
-	if (!old || !old->kind || old->epoch == comm->streams[i].epoch ||
+	else
+		paths->left_out++;
+	if (!old || !old->kind || old->epoch == now->epoch ||
 	    !was_given_up(process->page, comm, old))
 		return;
-	p = path_of(paths, count, process, comm, old);
+	p = path_of(paths, comm, old);
 	if (p)
 		p->broke++;
 }
 
-static size_t gather_paths(struct path *paths, const struct view *view,
-			   const struct page_list *before)
+static void gather_paths(struct paths *paths, const struct view *view,
+			 const struct page_list *before)
 {
-	size_t count = 0;
-
 	for (size_t i = 0; i < view->count; i++) {
 		const struct process *process = &view->processes[i];
 
 		for (size_t k = 0; k < process->count; k++) {
 			const struct anynet_stats_comm *comm = process->connections[k].comm;
+			const struct anynet_stats_comm *old =
+				view_find(before, process->page, comm->id);
 
 			for (int s = 0; s < ANYNET_STATS_STREAMS && comm->streams[s].kind; s++)
-				take_stream(paths, &count, process, comm, before, s);
+				take_stream(paths, process, comm, old, s);
 		}
 	}
-	return count;
 }
 
-static json_t *paths_json(const struct view *view, const struct page_list *before)
+static json_t *path_json(const struct path *p)
 {
-	static struct path paths[PATHS_MAX];
+	return json_pack("{s:s, s:I, s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I}", "for_host",
+			 p->comm->peer_host, "for_pid", (json_int_t)p->comm->peer_pid, "device",
+			 p->device, "address", p->address, "up", (int)p->up, "down", (int)p->down,
+			 "broke", (int)p->broke, "packets", (json_int_t)p->packets, "resent",
+			 (json_int_t)p->resent, "acked", (json_int_t)p->acked, "busy_us",
+			 (json_int_t)p->busy_us, "rtt_us", (json_int_t)p->rtt_us);
+}
+
+/* Adds to `left_out` the connections that are on no path. */
+static json_t *paths_json(const struct view *view, const struct page_list *before, size_t *left_out)
+{
+	struct paths paths = { .index = json_object() };
 	json_t *list = json_array();
-	size_t count = gather_paths(paths, view, before);
 
-	for (size_t i = 0; i < count; i++) {
-		const struct path *p = &paths[i];
-		const struct anynet_stats_process *head = &p->process->page->process;
-
-		json_array_append_new(
-			list,
-			json_pack(
-				"{s:s, s:I, s:s, s:I, s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I}",
-				"host", head->host, "pid", (json_int_t)head->pid, "for_host",
-				p->comm->peer_host, "for_pid", (json_int_t)p->comm->peer_pid,
-				"device", p->device, "address", p->address, "up", (int)p->up,
-				"down", (int)p->down, "broke", (int)p->broke, "packets",
-				(json_int_t)p->packets, "resent", (json_int_t)p->resent, "acked",
-				(json_int_t)p->acked, "busy_us", (json_int_t)p->busy_us, "rtt_us",
-				(json_int_t)p->rtt_us));
-	}
+	gather_paths(&paths, view, before);
+	for (size_t i = 0; i < paths.count; i++)
+		json_array_append_new(list, path_json(&paths.list[i]));
+	json_decref(paths.index);
+	*left_out += paths.left_out;
 	return list;
 }
 
@@ -235,7 +229,7 @@ static json_t *processes_json(const struct view *view)
 {
 	json_t *list = json_array();
 
-	for (size_t i = 0; i < view->count && i < PROCESSES_MAX; i++) {
+	for (size_t i = 0; i < view->count; i++) {
 		const struct process *process = &view->processes[i];
 		const struct anynet_stats_process *head = &process->page->process;
 
@@ -255,7 +249,7 @@ static json_t *waits_json(const struct view *view)
 {
 	json_t *list = json_array();
 
-	for (size_t i = 0; i < view->wait_count && i < PROCESSES_MAX; i++) {
+	for (size_t i = 0; i < view->wait_count; i++) {
 		const struct wait *wait = &view->waits[i];
 		const struct anynet_stats_process *head = &wait->process->page->process;
 
@@ -268,18 +262,33 @@ static json_t *waits_json(const struct view *view)
 	return list;
 }
 
+/* Connections without a record in the statistics file. */
+static size_t count_unrecorded(const struct page_list *pages)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < pages->count; i++) {
+		if (pages->pages[i].process.comms > ANYNET_STATS_COMMS)
+			count += pages->pages[i].process.comms - ANYNET_STATS_COMMS;
+	}
+	return count;
+}
+
 json_t *live_facts(const char *dir)
 {
 	static struct page_list before;
 	struct page_list now;
 	struct view view;
-	json_t *facts;
+	size_t left_out;
+	json_t *facts, *paths;
 
 	if (page_read_all(&now, dir, &(struct page_wish){ .events = true }))
 		return NULL;
 	view_make(&view, &before, &now);
-	facts = json_pack("{s:o, s:o, s:o}", "processes", processes_json(&view), "waits",
-			  waits_json(&view), "paths", paths_json(&view, &before));
+	left_out = now.left_out + count_unrecorded(&now);
+	paths = paths_json(&view, &before, &left_out);
+	facts = json_pack("{s:o, s:o, s:o, s:I}", "processes", processes_json(&view), "waits",
+			  waits_json(&view), "paths", paths, "left_out", (json_int_t)left_out);
 	view_free(&view);
 	page_free_all(&before);
 	before = now;

@@ -6,10 +6,11 @@
  *                current), "ran_ms", "waited_ms" (processor time, and time runnable without a processor, of all
  *                threads since the last call; -1 = not known)
  *   "waits"      list of "host", "pid", "for_host", "for_pid", "ms"
- *   "paths"      list of "host", "pid", "for_host", "for_pid", "device", "address" (of the remote end), "up", "down",
- *                "broke" (numbers of connections); of senders also the sums over all connections since the last
- *                call: "packets", "resent", "acked" (bytes acknowledged by the peer's kernel), "busy_us" (time with
- *                data in flight); and "rtt_us" (the longest round trip)
+ *   "paths"      list of "for_host", "for_pid", "device", "address" (of the remote end), "up", "down", "broke" (numbers
+ *                of connections); of senders also the sums over all connections since the last call: "packets",
+ *                "resent", "acked" (bytes acknowledged by the peer's kernel), "busy_us" (time with data in flight);
+ *                and "rtt_us" (the longest round trip)
+ *   "left_out"   number of connections that are beyond a limit and on no path
  */
 #ifndef CLUSTER_LIVE_FACTS_H
 #define CLUSTER_LIVE_FACTS_H

@@ -4,12 +4,12 @@
 
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "index.h"
 #include "live_slow.h"
 #include "tools/shared/judge/finding.h"
 #include "tools/shared/member.h"
+#include "tools/shared/memory.h"
 
 #define SILENT_MS     1500 /* a process is stopped if it has not written its file for so long */
 #define WAITS_MS      3000 /* shorter waits are ignored */
@@ -32,6 +32,10 @@ static const struct advice waited_for = {
 	"Other ranks have waited for it for seconds. It waits for no rank.",
 	"Examine the process (`py-spy dump`, `cat /proc/PID/stack`)."
 };
+static const struct advice left_out = {
+	"paths-left-out", "note", "There are too many connections: faults of these are not found.",
+	"Run `anynet cluster` while no job runs: it measures all pairs of hosts."
+};
 static const struct advice faults[FAULTS] = {
 	[PATH_DOWN] = { "path-down", "error", "Packets are lost in at least one direction.",
 			"Check link, switch port and firewall between the two; run `anynet pair`." },
@@ -43,158 +47,160 @@ static const struct advice faults[FAULTS] = {
 static const char *const fault_names[FAULTS] = { "connections break", "packets are lost",
 						 "much slower than the others" };
 
-static void add_ranks(const struct live *live, json_t *list)
+struct nic {
+	unsigned paths, bad[FAULTS]; /* all of them, and those with a fault */
+};
+
+struct report {
+	json_t *list;      /* of findings */
+	json_t *said;      /* index: their ids and hosts */
+	json_t *blamed;    /* index: hosts that a finding names alone */
+	json_t *starved;   /* index: hosts with a rank that was starved in this look */
+	json_t *nic_index; /* of hosts and devices in `nics` */
+	struct nic *nics;
+};
+
+/* Notes that the last finding concerns a host, or two. */
+static void concerns(struct report *report, const char *a, const char *b)
+{
+	const char *id =
+		member_text(json_array_get(report->list, json_array_size(report->list) - 1), "id");
+
+	finding_concerns(report->list, b ? json_pack("[s, s]", a, b) : json_pack("[s]", a));
+	index_put(report->said, 0, "%s\n%s\n%s", id, a, b ? b : "");
+	if (!b)
+		index_put(report->blamed, 0, "%s", a);
+}
+
+static void add_ranks(const struct live *live, struct report *report)
 {
 	for (size_t i = 0; i < live->rank_count; i++) {
 		const struct rank *r = &live->ranks[i];
 
+		if (r->starved)
+			index_put(report->starved, 0, "%s", r->host);
 		if (r->silent_ms >= SILENT_MS && !r->wants_cpu)
-			judge_add(list, &stopped, "%s: rank %s, process %lld: silent for %.1f s",
-				  r->host, *r->rank ? r->rank : "?", r->pid,
-				  (double)r->silent_ms / 1e3);
+			judge_add(report->list, &stopped,
+				  "%s: rank %s, process %lld: silent for %.1f s", r->host,
+				  *r->rank ? r->rank : "?", r->pid, (double)r->silent_ms / 1e3);
 		else if (r->starved >= STARVED_LOOKS)
-			judge_add(list, &starved,
+			judge_add(report->list, &starved,
 				  "%s: rank %s, process %lld, gets %.0f %% of the processor time "
 				  "that it wants",
 				  r->host, *r->rank ? r->rank : "?", r->pid, 100 * r->cpu);
 		else
 			continue;
-		finding_concerns(list, json_pack("[s]", r->host));
+		concerns(report, r->host, NULL);
 	}
 }
 
 /* Whether the host alone is blamed for something. The faults of its paths are then consequences. */
-static bool is_blamed(const json_t *list, const char *host)
+static bool is_blamed(const struct report *report, const char *host)
 {
-	const json_t *finding, *name;
-	size_t i, k;
-
-	json_array_foreach (list, i, finding) {
-		json_array_foreach (json_object_get(finding, "hosts"), k, name) {
-			if (json_array_size(json_object_get(finding, "hosts")) == 1 &&
-			    !strcmp(json_string_value(name), host))
-				return true;
-		}
-	}
-	return false;
+	return index_get(report->blamed, "%s", host) != INDEX_NONE;
 }
 
-static bool is_odd(const struct end *e, enum fault fault)
+static void count_bad(const struct live *live, struct report *report)
 {
-	return e->bad && e->worst == fault;
-}
-
-/* Counts the paths of a host's device, and returns how many of them have the fault. */
-static unsigned count_odd(const struct live *live, const struct end *like, enum fault fault,
-			  unsigned *all)
-{
-	unsigned odd = 0;
-
-	*all = 0;
+	report->nics = memory_get(live->end_count * sizeof(*report->nics));
 	for (size_t i = 0; i < live->end_count; i++) {
 		const struct end *e = &live->ends[i];
+		struct nic *nic = &report->nics[index_put(report->nic_index,
+							  json_object_size(report->nic_index),
+							  "%s\n%s", e->host, e->device)];
 
-		if (strcmp(e->host, like->host) != 0 || strcmp(e->device, like->device) != 0)
-			continue;
-		++*all;
-		odd += is_odd(e, fault);
+		nic->paths++;
+		nic->bad[e->worst] += e->bad;
 	}
-	return odd;
 }
 
-static bool is_reported(const json_t *list, const char *id, const char *a, const char *b)
+static bool is_said(const struct report *report, const char *id, const char *a, const char *b)
 {
-	const json_t *finding;
-	size_t i;
+	return index_get(report->said, "%s\n%s\n%s", id, a, b) != INDEX_NONE;
+}
 
-	json_array_foreach (list, i, finding) {
-		const json_t *hosts = json_object_get(finding, "hosts");
-		const char *one = json_string_value(json_array_get(hosts, 0));
-		const char *two = json_string_value(json_array_get(hosts, 1));
+/* Whether the fault is reported of the path, or of a host of it. */
+static bool is_reported(const struct report *report, enum fault fault, const char *a, const char *b)
+{
+	const char *id = faults[fault].id;
 
-		if (strcmp(member_text(finding, "id"), id) != 0 || !one)
-			continue;
-		if (!two && (!strcmp(one, a) || !strcmp(one, b)))
-			return true;
-		if (two &&
-		    ((!strcmp(one, a) && !strcmp(two, b)) || (!strcmp(one, b) && !strcmp(two, a))))
-			return true;
-	}
-	return false;
+	return is_said(report, id, a, "") || is_said(report, id, b, "") ||
+	       is_said(report, id, a, b) || is_said(report, id, b, a);
 }
 
 /* If two thirds of the paths of a device have the fault, reports the device instead of the paths. */
-static void add_device(const struct live *live, json_t *list, const struct end *e, enum fault fault)
+static void add_device(struct report *report, const struct end *e, enum fault fault)
 {
-	unsigned all, odd = count_odd(live, e, fault, &all);
+	const struct nic *nic =
+		&report->nics[index_get(report->nic_index, "%s\n%s", e->host, e->device)];
+	unsigned bad = nic->bad[fault], all = nic->paths;
 
-	if (odd < 2 || 3 * odd < 2 * all || is_reported(list, faults[fault].id, e->host, e->host))
+	if (bad < 2 || 3 * bad < 2 * all || is_reported(report, fault, e->host, e->host))
 		return;
-	judge_add(list, &faults[fault], "%s, %s: %s with %u of %u hosts", e->host, e->device,
-		  fault_names[fault], odd, all);
-	finding_concerns(list, json_pack("[s]", e->host));
+	judge_add(report->list, &faults[fault], "%s, %s: %s with %u of %u hosts", e->host,
+		  e->device, fault_names[fault], bad, all);
+	concerns(report, e->host, NULL);
 }
 
-static void add_path(json_t *list, const struct end *e, enum fault fault)
+static void add_path(const struct live *live, struct report *report, const struct end *e,
+		     enum fault fault)
 {
 	char figures[100] = "";
 
-	if (is_reported(list, faults[fault].id, e->host, e->other))
+	if (is_reported(report, fault, e->host, e->other))
+		return;
+	if (fault == PATH_SLOW && slow_by_another(live, e))
 		return;
 	if (fault == PATH_LOSES)
 		snprintf(figures, sizeof(figures), ": %u of %u retransmitted", e->resent,
 			 e->packets + e->resent);
 	else if (fault == PATH_SLOW)
 		snprintf(figures, sizeof(figures), ": %.3f GB/s", e->rate / 1e9);
-	judge_add(list, &faults[fault], "%s and %s, by %s to %s: %s%s", e->host, e->other,
+	judge_add(report->list, &faults[fault], "%s and %s, by %s to %s: %s%s", e->host, e->other,
 		  e->device, *e->address ? e->address : "?", fault_names[fault], figures);
-	finding_concerns(list, json_pack("[s, s]", e->host, e->other));
+	concerns(report, e->host, e->other);
 }
 
 /* Whether a worse fault of the path is already reported: a path that is down is also slow and lossy. */
-static bool is_worse(const json_t *list, const struct end *e, enum fault fault)
+static bool is_worse(const struct report *report, const struct end *e, enum fault fault)
 {
 	for (int f = 0; f < (int)fault; f++) {
-		if (is_reported(list, faults[f].id, e->host, e->other))
+		if (is_reported(report, (enum fault)f, e->host, e->other))
 			return true;
 	}
 	return false;
 }
 
-/* Whether a rank of the host was starved in the last look. Starvation can make a path slow. */
-static bool may_be_starved(const struct live *live, const char *host)
+/* A path can be slow because a rank of one of its hosts was starved in this look. */
+static bool is_inconclusive(const struct report *report, const struct end *e, enum fault fault)
 {
-	for (size_t i = 0; i < live->rank_count; i++) {
-		if (live->ranks[i].starved && !strcmp(live->ranks[i].host, host))
-			return true;
+	return fault == PATH_SLOW && (index_get(report->starved, "%s", e->host) != INDEX_NONE ||
+				      index_get(report->starved, "%s", e->other) != INDEX_NONE);
+}
+
+static void add_paths_with(const struct live *live, struct report *report, enum fault fault,
+			   bool devices)
+{
+	for (size_t i = 0; i < live->end_count; i++) {
+		const struct end *e = &live->ends[i];
+
+		if (!e->bad || e->worst != fault || is_inconclusive(report, e, fault) ||
+		    is_blamed(report, e->host) || is_blamed(report, e->other) ||
+		    is_worse(report, e, fault))
+			continue;
+		if (devices)
+			add_device(report, e, fault);
+		else
+			add_path(live, report, e, fault);
 	}
-	return false;
 }
 
-static bool is_inconclusive(const struct live *live, const struct end *e, enum fault fault)
+static void add_paths(const struct live *live, struct report *report)
 {
-	return fault == PATH_SLOW &&
-	       (may_be_starved(live, e->host) || may_be_starved(live, e->other));
-}
-
-static void add_paths(const struct live *live, json_t *list)
-{
+	count_bad(live, report);
 	for (int f = 0; f < FAULTS; f++) {
-		for (int devices = 1; devices >= 0; devices--) {
-			for (size_t i = 0; i < live->end_count; i++) {
-				const struct end *e = &live->ends[i];
-
-				if (!is_odd(e, (enum fault)f) ||
-				    is_inconclusive(live, e, (enum fault)f) ||
-				    is_blamed(list, e->host) || is_blamed(list, e->other) ||
-				    is_worse(list, e, (enum fault)f))
-					continue;
-				if (devices)
-					add_device(live, list, e, (enum fault)f);
-				else if (f != PATH_SLOW || !slow_by_another(live, e))
-					add_path(list, e, (enum fault)f);
-			}
-		}
+		add_paths_with(live, report, (enum fault)f, true);
+		add_paths_with(live, report, (enum fault)f, false);
 	}
 }
 
@@ -215,7 +221,7 @@ static json_t *waiting_processes(const json_t *hosts)
 }
 
 /* Without other findings, reports a process for which others wait and which waits for none. */
-static void add_waits(const struct live *live, json_t *list, const json_t *hosts)
+static void add_waits(const struct live *live, struct report *report, const json_t *hosts)
 {
 	json_t *waiting = waiting_processes(hosts);
 	const json_t *host, *wait;
@@ -228,32 +234,73 @@ static void add_waits(const struct live *live, json_t *list, const json_t *hosts
 			const char *name =
 				live_name(live, hosts, member_text(wait, "for_host"), pid);
 
-			if (json_array_size(list) ||
+			if (json_array_size(report->list) ||
 			    member_int(wait, "ms", 0, INT64_MAX, 0) < WAITS_MS ||
 			    index_get(waiting, "%lld\n%s", pid, name) != INDEX_NONE)
 				continue;
-			judge_add(list, &waited_for, "%s: process %lld", name, pid);
-			finding_concerns(list, json_pack("[s]", name));
+			judge_add(report->list, &waited_for, "%s: process %lld", name, pid);
+			concerns(report, name, NULL);
 		}
 	}
 	json_decref(waiting);
 }
 
-json_t *live_judge(struct live *live, const json_t *hosts)
+static void add_left_out(struct report *report, const json_t *hosts)
 {
-	json_t *list = json_array();
+	json_t *names = json_array();
+	long long all = 0;
 	const json_t *host;
 	size_t i;
 
-	live_look(live, hosts);
+	json_array_foreach (hosts, i, host) {
+		long long count =
+			member_int(json_object_get(host, "facts"), "left_out", 1, INT32_MAX, 0);
+
+		all += count;
+		if (count)
+			json_array_append(names, json_object_get(host, "name"));
+	}
+	if (all) {
+		judge_add(report->list, &left_out, "%lld connections of %zu hosts are not watched",
+			  all, json_array_size(names));
+		finding_concerns(report->list, json_incref(names));
+	}
+	json_decref(names);
+}
+
+static void add_silent_hosts(struct report *report, const json_t *hosts)
+{
+	const json_t *host;
+	size_t i;
+
 	json_array_foreach (hosts, i, host) {
 		if (json_is_object(json_object_get(host, "facts")))
 			continue;
-		judge_add(list, &no_answer, "%s: no answer", member_text(host, "name"));
-		finding_concerns(list, json_pack("[s]", member_text(host, "name")));
+		judge_add(report->list, &no_answer, "%s: no answer", member_text(host, "name"));
+		concerns(report, member_text(host, "name"), NULL);
 	}
-	add_ranks(live, list);
-	add_paths(live, list);
-	add_waits(live, list, hosts);
-	return findings_sorted(list);
+}
+
+json_t *live_judge(struct live *live, const json_t *hosts)
+{
+	struct report report = { .list = json_array(),
+				 .said = json_object(),
+				 .blamed = json_object(),
+				 .starved = json_object(),
+				 .nic_index = json_object() };
+	uint64_t mark;
+
+	live_look(live, hosts);
+	mark = memory_mark();
+	add_silent_hosts(&report, hosts);
+	add_ranks(live, &report);
+	add_paths(live, &report);
+	add_waits(live, &report, hosts);
+	add_left_out(&report, hosts);
+	memory_release(mark);
+	json_decref(report.said);
+	json_decref(report.blamed);
+	json_decref(report.starved);
+	json_decref(report.nic_index);
+	return findings_sorted(report.list);
 }

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "tools/shared/doubles.h"
+#include "tools/shared/memory.h"
 
 #define SLOW         1.0       /* per second in flight, for (rate + rtt) / 2 of slow_weight */
 #define FAST         (1.0 / 3) /* subtracted in a look without a low rate or a queue */
@@ -64,8 +65,11 @@ static struct speed window_of(const struct end *e)
 
 struct usual_speed slow_look(struct live *live, unsigned slot)
 {
-	static double rates[ENDS_MAX], rtts[ENDS_MAX], window_rates[ENDS_MAX],
-		window_rtts[ENDS_MAX];
+	uint64_t mark = memory_mark();
+	size_t bytes = live->end_count * sizeof(double);
+	double *rates = memory_get(bytes), *rtts = memory_get(bytes);
+	double *window_rates = memory_get(bytes), *window_rtts = memory_get(bytes);
+	struct usual_speed usual;
 	size_t count = 0, known = 0;
 
 	for (size_t i = 0; i < live->end_count; i++) {
@@ -83,12 +87,14 @@ struct usual_speed slow_look(struct live *live, unsigned slot)
 		rtts[count] = e->now.rtt_us;
 		rates[count++] = e->rate;
 	}
-	return (struct usual_speed){
+	usual = (struct usual_speed){
 		.rate = count > 2 ? doubles_median(rates, count) : 0,
 		.rtt_us = doubles_median(rtts, count),
 		.window_rate = known > 2 ? doubles_median(window_rates, known) : 0,
 		.window_rtt_us = doubles_median(window_rtts, known),
 	};
+	memory_release(mark);
+	return usual;
 }
 
 /* `rate` is log2 of how many times the rate is below the median, less 1; `rtt` is the same for the round trip. */

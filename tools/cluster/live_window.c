@@ -51,6 +51,18 @@ static void copy(char *to, const char *from)
 	snprintf(to, NAME, "%s", from);
 }
 
+/* Return the number of the entry; a new one gets `next`. */
+static size_t number_of_end(struct live *live, const struct end *e, size_t next)
+{
+	return index_put(live->end_index, next, "%s\n%s\n%s\n%s", e->host, e->other, e->device,
+			 e->address);
+}
+
+static size_t number_of_rank(struct live *live, const struct rank *r, size_t next)
+{
+	return index_put(live->rank_index, next, "%lld\n%s", r->pid, r->host);
+}
+
 /* Notes which host reports which process. */
 static void note_names(struct live *live, const json_t *hosts)
 {
@@ -75,27 +87,49 @@ const char *live_name(const struct live *live, const json_t *hosts, const char *
 	return i == INDEX_NONE ? host : member_text(json_array_get(hosts, i), "name");
 }
 
+/* The numbers in the tables change when ranks and paths are forgotten. */
+static void index_tables(struct live *live)
+{
+	json_decref(live->end_index);
+	json_decref(live->rank_index);
+	live->end_index = json_object();
+	live->rank_index = json_object();
+	for (size_t i = 0; i < live->end_count; i++)
+		number_of_end(live, &live->ends[i], i);
+	for (size_t i = 0; i < live->rank_count; i++)
+		number_of_rank(live, &live->ranks[i], i);
+}
+
 static struct end *end_of(struct live *live, const char *host, const char *other,
 			  const json_t *path)
 {
-	const char *device = member_text(path, "device"), *address = member_text(path, "address");
-	struct end *e;
+	struct end e = { .seen = false };
+	size_t i;
 
-	for (size_t i = 0; i < live->end_count; i++) {
-		e = &live->ends[i];
-		if (!strcmp(e->host, host) && !strcmp(e->other, other) &&
-		    !strcmp(e->device, device) && !strcmp(e->address, address))
-			return e;
+	copy(e.host, host);
+	copy(e.other, other);
+	copy(e.device, member_text(path, "device"));
+	copy(e.address, member_text(path, "address"));
+	i = number_of_end(live, &e, live->end_count);
+	if (i == live->end_count) {
+		live->ends = memory_resize(live->ends, ++live->end_count * sizeof(e));
+		live->ends[i] = e;
 	}
-	if (live->end_count == ENDS_MAX)
-		return NULL;
-	e = &live->ends[live->end_count++];
-	*e = (struct end){ .seen = false };
-	copy(e->host, host);
-	copy(e->other, other);
-	copy(e->device, device);
-	copy(e->address, address);
-	return e;
+	return &live->ends[i];
+}
+
+static struct rank *rank_of(struct live *live, const char *host, long long pid)
+{
+	struct rank r = { .pid = pid };
+	size_t i;
+
+	copy(r.host, host);
+	i = number_of_rank(live, &r, live->rank_count);
+	if (i == live->rank_count) {
+		live->ranks = memory_resize(live->ranks, ++live->rank_count * sizeof(r));
+		live->ranks[i] = r;
+	}
+	return &live->ranks[i];
 }
 
 static void take_path(struct live *live, const json_t *hosts, const char *host, const json_t *path)
@@ -106,8 +140,6 @@ static void take_path(struct live *live, const json_t *hosts, const char *host, 
 	unsigned slot = live->look % WINDOW;
 	double rtt_us = (double)member_int(path, "rtt_us", 0, INT64_MAX, 0);
 
-	if (!e)
-		return;
 	if (!e->seen)
 		e->down = e->up = e->broke = 0;
 	e->seen = true;
@@ -125,19 +157,8 @@ static void take_path(struct live *live, const json_t *hosts, const char *host, 
 static void take_process(struct live *live, const char *host, const json_t *process)
 {
 	long long pid = member_int(process, "pid", 1, INT32_MAX, 0);
-	struct rank *r = NULL;
+	struct rank *r = rank_of(live, host, pid);
 
-	for (size_t i = 0; i < live->rank_count && !r; i++) {
-		if (live->ranks[i].pid == pid && !strcmp(live->ranks[i].host, host))
-			r = &live->ranks[i];
-	}
-	if (!r && live->rank_count == ENDS_MAX)
-		return;
-	if (!r) {
-		r = &live->ranks[live->rank_count++];
-		*r = (struct rank){ .pid = pid };
-		copy(r->host, host);
-	}
 	snprintf(r->rank, sizeof(r->rank), "%s", member_text(process, "rank"));
 	r->silent_ms = member_int(process, "silent_ms", 0, INT64_MAX, 0);
 	r->ran_of[live->look % WINDOW] = member_int(process, "ran_ms", 0, INT32_MAX, -1);
@@ -157,16 +178,22 @@ static void take_host(struct live *live, const json_t *hosts, const json_t *host
 		take_path(live, hosts, member_text(host, "name"), item);
 }
 
-/* Whether any path between these two hosts is reported in this look. */
-static bool has_others(const struct live *live, const struct end *e)
+static void note_pairs(struct live *live)
 {
-	for (size_t i = 0; i < live->end_count; i++) {
-		const struct end *o = &live->ends[i];
+	json_t *index = json_object();
 
-		if (o->seen && !strcmp(o->host, e->host) && !strcmp(o->other, e->other))
-			return true;
+	live->pairs = memory_resize(live->pairs, live->end_count * sizeof(*live->pairs));
+	for (size_t i = 0; i < live->end_count; i++) {
+		struct end *e = &live->ends[i];
+		size_t next = json_object_size(index);
+
+		e->pair = index_put(index, next, "%s\n%s", e->host, e->other);
+		if (e->pair == next)
+			live->pairs[next] = (struct pair){ .seen = false };
+		live->pairs[e->pair].seen |= e->seen;
+		live->pairs[e->pair].carries |= slow_has_data(e);
 	}
-	return false;
+	json_decref(index);
 }
 
 /*
@@ -182,7 +209,7 @@ static void forget(struct live *live)
 
 		e->missing = e->seen && e->up ? 0 : e->missing + 1;
 		e->known += e->seen;
-		e->gone = !e->seen && (!has_others(live, e) || e->missing > e->known);
+		e->gone = !e->seen && (!live->pairs[e->pair].seen || e->missing > e->known);
 	}
 	for (size_t i = 0; i < live->end_count; i++) {
 		if (!live->ends[i].gone)
@@ -212,7 +239,8 @@ static void add_up(struct end *e)
 /* The median share of lost packets of all paths in the window. */
 static double usual_loss(struct live *live)
 {
-	static double lost[ENDS_MAX];
+	uint64_t mark = memory_mark();
+	double *lost = memory_get(live->end_count * sizeof(*lost)), median;
 	size_t count = 0;
 
 	for (size_t i = 0; i < live->end_count; i++) {
@@ -222,7 +250,9 @@ static double usual_loss(struct live *live)
 		if (e->packets)
 			lost[count++] = e->resent / (double)(e->packets + e->resent);
 	}
-	return fmax(doubles_median(lost, count), USUAL);
+	median = doubles_median(lost, count);
+	memory_release(mark);
+	return fmax(median, USUAL);
 }
 
 static void weigh(double *evidence, double more)
@@ -296,15 +326,7 @@ static void weigh_lossy(struct end *e, double usual, unsigned slot)
 /* Whether the connections of the path are up and idle while another path of its two hosts carries data. */
 static bool is_avoided(const struct live *live, const struct end *e)
 {
-	bool stands = !e->missing && !e->down;
-
-	for (size_t i = 0; i < live->end_count && stands && !slow_has_data(e); i++) {
-		const struct end *o = &live->ends[i];
-
-		if (slow_has_data(o) && !strcmp(o->host, e->host) && !strcmp(o->other, e->other))
-			return true;
-	}
-	return false;
+	return !e->missing && !e->down && !slow_has_data(e) && live->pairs[e->pair].carries;
 }
 
 static void add_evidence(struct end *e)
@@ -377,8 +399,9 @@ static bool is_short_of_cpu(struct rank *r, unsigned slot)
 
 static void note_ranks(struct live *live, unsigned slot)
 {
-	static double shares[ENDS_MAX];
-	static bool is_short[ENDS_MAX];
+	uint64_t mark = memory_mark();
+	double *shares = memory_get(live->rank_count * sizeof(*shares));
+	bool *is_short = memory_get(live->rank_count * sizeof(*is_short));
 	size_t count = 0;
 	double usual;
 
@@ -393,6 +416,7 @@ static void note_ranks(struct live *live, unsigned slot)
 
 		r->starved = is_short[i] && r->cpu < STARVED_BY * usual ? r->starved + 1 : 0;
 	}
+	memory_release(mark);
 }
 
 void live_look(struct live *live, const json_t *hosts)
@@ -410,9 +434,11 @@ void live_look(struct live *live, const json_t *hosts)
 	}
 	for (size_t k = 0; k < live->rank_count; k++)
 		live->ranks[k].seen = false;
+	index_tables(live);
 	note_names(live, hosts);
 	json_array_foreach (hosts, i, host)
 		take_host(live, hosts, host);
+	note_pairs(live);
 	forget(live);
 	note_ends(live, slot);
 	note_ranks(live, slot);

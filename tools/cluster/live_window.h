@@ -12,9 +12,8 @@
 
 #include "live_judge.h"
 
-#define ENDS_MAX 2048 /* ends of paths; also the limit for ranks */
-#define NAME     64
-#define WINDOW   6 /* looks over which packets and processor times are summed */
+#define NAME   64
+#define WINDOW 6 /* looks over which packets and processor times are summed */
 
 enum fault {
 	PATH_DOWN,
@@ -30,6 +29,7 @@ struct speed { /* of a path */
 /* A path between two hosts, as one end reports it. */
 struct end {
 	char host[NAME], other[NAME], device[NAME], address[NAME];
+	size_t pair;              /* its index in `pairs` in this look */
 	bool seen, gone;          /* reported in this look; to be removed */
 	unsigned down, up, broke; /* connections in this look */
 	unsigned known;           /* looks that have reported it */
@@ -48,6 +48,12 @@ struct end {
 	double rate; /* bytes acknowledged per second in flight, in the last look with enough data */
 };
 
+/* All paths of the same two hosts, as one of them reports them in this look. */
+struct pair {
+	bool seen;    /* some are reported */
+	bool carries; /* some carry data */
+};
+
 struct rank {
 	char host[NAME], rank[16];
 	long long pid, silent_ms;
@@ -59,9 +65,11 @@ struct rank {
 };
 
 struct live {
-	struct end ends[ENDS_MAX];
-	struct rank ranks[ENDS_MAX];
+	struct end *ends;
+	struct rank *ranks;
 	size_t end_count, rank_count;
+	struct pair *pairs;
+	json_t *end_index, *rank_index;
 	json_t *names; /* index: the processes of this look, and which of its hosts reports them */
 	unsigned look;
 };

@@ -3,6 +3,7 @@
 #include "worker.h"
 
 #include "live_facts.h"
+#include "live_parts.h"
 #include "tools/shared/stats/stats_dir.h"
 
 #include <errno.h>
@@ -137,12 +138,24 @@ static json_t *do_pair(const struct cluster_worker *w, int control, const struct
 	return json_object_get(result, "error") ? result : json_pack("{s:o}", "result", result);
 }
 
-static json_t *do_stats(void)
+/* Sends all messages but the last, which it returns. */
+static json_t *do_stats(int control)
 {
-	json_t *facts = live_facts(stats_dir());
+	json_t *facts = live_facts(stats_dir()), *part;
+	size_t row = 0;
 
-	return facts ? json_pack("{s:o}", "stats", facts)
-		     : json_pack("{s:s}", "error", "the statistics files cannot be read");
+	if (!facts)
+		return json_pack("{s:s}", "error", "the statistics files cannot be read");
+	part = live_part(facts, &row);
+	while (json_is_true(json_object_get(part, "more"))) {
+		if (pair_send_new(control, part, WORKER_SEND_MS)) {
+			part = NULL;
+			break;
+		}
+		part = live_part(facts, &row);
+	}
+	json_decref(facts);
+	return part;
 }
 
 static int obey(void *arg, int control, const json_t *message)
@@ -158,7 +171,7 @@ static int obey(void *arg, int control, const json_t *message)
 	if (order.op == ORDER_FACTS)
 		reply = do_facts(w);
 	else if (order.op == ORDER_STATS)
-		reply = do_stats();
+		reply = do_stats(control);
 	else if (order.op == ORDER_SERVE)
 		reply = do_serve(w, control);
 	else

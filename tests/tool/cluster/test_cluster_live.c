@@ -13,6 +13,7 @@
 
 #include "made_up.h"
 #include "tools/cluster/live_judge.h"
+#include "tools/shared/judge/finding.h"
 #include "tools/shared/member.h"
 
 #define HOSTS           3
@@ -303,6 +304,55 @@ static void test_the_end_of_a_detour_is_no_fault(void **state)
 	assert_string_equal(judged(live, &well, 10), "");
 }
 
+/* What is not watched is a note: it is not a fault, and explains none. */
+static void test_connections_beyond_the_limits(void **state)
+{
+	static const char words[] =
+		"[{'name': 'h1', 'facts': {'left_out': 7, 'processes': [{'host': 'n1', 'pid': 1, 'silent_ms': %d}]}},"
+		" {'name': 'h2', 'facts': {'left_out': 0}}, {'name': 'h3', 'facts': {'left_out': 5}}]";
+	struct live *live = live_new();
+
+	(void)state;
+	for (int silent_ms = 0; silent_ms <= 9000; silent_ms += 9000) {
+		char text[sizeof(words) + 10];
+		json_t *hosts, *findings, *note;
+
+		snprintf(text, sizeof(text), words, silent_ms);
+		hosts = made_up(text);
+		findings = live_judge(live, hosts);
+		assert_int_equal(json_array_size(findings), silent_ms ? 2 : 1);
+		assert_int_equal(findings_status(findings), silent_ms ? 2 : 0);
+		note = json_array_get(findings, json_array_size(findings) - 1);
+		assert_string_equal(member_text(note, "id"), "paths-left-out");
+		assert_string_equal(member_text(note, "finding"),
+				    "12 connections of 2 hosts are not watched");
+		json_decref(findings);
+		json_decref(hosts);
+	}
+}
+
+/* Longer names than are stored are the same at each look. */
+static void test_a_long_name(void **state)
+{
+	json_t *host =
+		made_up("{'facts': {'processes': [{'pid': 5, 'ran_ms': 1, 'waited_ms': 900}]}}");
+	json_t *idle = made_up(
+		"{'name': 'h2', 'facts': {'processes': [{'pid': 5, 'ran_ms': 1, 'waited_ms': 0},"
+		" {'pid': 6, 'ran_ms': 1, 'waited_ms': 0}]}}");
+	json_t *hosts = json_pack("[o, o]", host, idle), *findings = NULL;
+	struct live *live = live_new();
+
+	(void)state;
+	json_object_set_new(host, "name", json_sprintf("%0100d", 1));
+	for (int look = 0; look < 10; look++) {
+		json_decref(findings);
+		findings = live_judge(live, hosts);
+	}
+	assert_string_equal(member_text(json_array_get(findings, 0), "id"), "host-busy");
+	json_decref(findings);
+	json_decref(hosts);
+}
+
 /* Input from another host may be anything. */
 static void test_invalid_facts(void **state)
 {
@@ -334,6 +384,8 @@ int main(void)
 		cmocka_unit_test(test_a_connection_that_moves_away_is_reported),
 		cmocka_unit_test(test_a_guest_that_leaves_is_not_missed),
 		cmocka_unit_test(test_the_end_of_a_detour_is_no_fault),
+		cmocka_unit_test(test_connections_beyond_the_limits),
+		cmocka_unit_test(test_a_long_name),
 		cmocka_unit_test(test_invalid_facts),
 	};
 
