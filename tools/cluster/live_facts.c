@@ -2,81 +2,18 @@
 /* Facts about the running jobs on this host; see live_facts.h. */
 #include "live_facts.h"
 
-#include <dirent.h>
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "index.h"
+#include "live_cpu.h"
 #include "tools/shared/memory.h"
 #include "tools/shared/stats/view.h"
 
 #define PATHS_MAX     32768 /* of this host; 4,032 are all to all over 64 hosts with 8 NICs each */
-#define PROCESSES_MAX 1024
 #define PACKET        1400 /* bytes of payload per packet, assumed */
 #define ADDRESS       64
-
-/* --- processors --- */
-
-struct cpu {
-	uint32_t pid;
-	uint64_t ran, waited; /* ns, sums over all threads: on a processor, runnable without one */
-};
-
-/* Reads /proc/PID/task/TID/schedstat of all threads. Returns false if there is none. */
-static bool read_cpu(uint32_t pid, struct cpu *cpu)
-{
-	char path[300];
-	struct dirent *task;
-	DIR *tasks;
-	bool any = false;
-
-	*cpu = (struct cpu){ .pid = pid };
-	snprintf(path, sizeof(path), "/proc/%u/task", pid);
-	tasks = opendir(path);
-	while (tasks && (task = readdir(tasks))) {
-		uint64_t ran, waited;
-		FILE *file;
-
-		snprintf(path, sizeof(path), "/proc/%u/task/%s/schedstat", pid, task->d_name);
-		file = *task->d_name == '.' ? NULL : fopen(path, "re");
-		if (file && fscanf(file, "%" SCNu64 " %" SCNu64, &ran, &waited) == 2) {
-			cpu->ran += ran;
-			cpu->waited += waited;
-			any = true;
-		}
-		if (file)
-			fclose(file);
-	}
-	if (tasks)
-		closedir(tasks);
-	return any;
-}
-
-/* Stores the milliseconds since the last call for this process, or -1 for both if they are not known. */
-static void cpu_since(uint32_t pid, json_int_t *ran_ms, json_int_t *waited_ms)
-{
-	static struct cpu known[PROCESSES_MAX];
-	static size_t count;
-	struct cpu now, before;
-	size_t i = 0;
-
-	*ran_ms = *waited_ms = -1;
-	if (!read_cpu(pid, &now))
-		return;
-	while (i < count && known[i].pid != pid)
-		i++;
-	if (i == PROCESSES_MAX)
-		i = pid % PROCESSES_MAX; /* replaces another process */
-	before = i < count ? known[i] : (struct cpu){ 0 };
-	known[i] = now;
-	count = i < count ? count : i + 1;
-	if (before.pid != pid || now.ran < before.ran || now.waited < before.waited)
-		return;
-	*ran_ms = (json_int_t)((now.ran - before.ran) / 1000000);
-	*waited_ms = (json_int_t)((now.waited - before.waited) / 1000000);
-}
 
 /* --- paths --- */
 
@@ -232,15 +169,14 @@ static json_t *processes_json(const struct view *view)
 	for (size_t i = 0; i < view->count; i++) {
 		const struct process *process = &view->processes[i];
 		const struct anynet_stats_process *head = &process->page->process;
+		struct live_cpu cpu = live_cpu_since(process->page);
 
-		json_int_t ran_ms, waited_ms;
-
-		cpu_since(head->pid, &ran_ms, &waited_ms);
 		json_array_append_new(list, json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:I}", "host",
 						      head->host, "pid", (json_int_t)head->pid,
 						      "rank", head->rank, "job", head->job,
 						      "silent_ms", (json_int_t)process->silent_ms,
-						      "ran_ms", ran_ms, "waited_ms", waited_ms));
+						      "ran_ms", (json_int_t)cpu.ran_ms, "waited_ms",
+						      (json_int_t)cpu.waited_ms));
 	}
 	return list;
 }

@@ -4,7 +4,7 @@
  *
  *   "processes"  list of "host", "pid", "rank", "job", "silent_ms" (time without an update of its file; 0 = it is
  *                current), "ran_ms", "waited_ms" (processor time, and time runnable without a processor, of all
- *                threads since the last call; -1 = not known)
+ *                threads since the last call; -1 = not known, see live_cpu.h)
  *   "waits"      list of "host", "pid", "for_host", "for_pid", "ms"
  *   "paths"      list of "for_host", "for_pid", "device", "address" (of the remote end), "up", "down", "broke" (numbers
  *                of connections); of senders also the sums over all connections since the last call: "packets",

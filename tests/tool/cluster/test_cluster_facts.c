@@ -136,6 +136,34 @@ static void test_all_paths_are_reported(void **state)
 	json_decref(facts);
 }
 
+static json_int_t of_process(const json_t *facts, const char *member)
+{
+	return member_int(json_array_get(json_object_get(facts, "processes"), 0), member, 0,
+			  INT64_MAX, -1);
+}
+
+/* Processes of other containers may have the number of a process here. */
+static void test_processor_time_is_that_of_the_owner(void **state)
+{
+	const pid_t pids[] = { getpid(), getppid() };
+
+	(void)state;
+	if (access("/proc/self/schedstat", R_OK))
+		skip();
+	for (int i = 0; i < 2; i++) {
+		json_t *facts;
+
+		planted_fill((uint32_t)pids[i], 200, 1);
+		assert_int_equal(pwrite(fd, planted_bytes, sizeof(planted_bytes), 0),
+				 sizeof(planted_bytes));
+		json_decref(live_facts(dir));
+		facts = live_facts(dir);
+		assert_int_equal(of_process(facts, "ran_ms") >= 0, !i);
+		assert_int_equal(of_process(facts, "waited_ms") >= 0, !i);
+		json_decref(facts);
+	}
+}
+
 #define ROWS 400
 
 /* Rows with the longest texts, which JSON makes twice as long. */
@@ -186,6 +214,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_path_has_the_sums_of_its_connections),
 		cmocka_unit_test(test_all_paths_are_reported),
+		cmocka_unit_test(test_processor_time_is_that_of_the_owner),
 		cmocka_unit_test(test_facts_in_several_messages),
 	};
 

@@ -241,6 +241,8 @@ bool page_read(struct page *page, int dir, const char *name, struct page_bounds 
 	if (good)
 		bounds->comms -= page->count;
 	page->uid = st.st_uid;
+	page->dev = st.st_dev;
+	page->ino = st.st_ino;
 	page->ended = !held;
 	close(from.fd);
 	return good;

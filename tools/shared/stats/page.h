@@ -20,6 +20,8 @@ struct page {
 	size_t count;
 	uint64_t read_ms; /* time of reading, CLOCK_MONOTONIC */
 	uid_t uid;        /* owner of the file */
+	dev_t dev;
+	ino_t ino;
 	bool ended;       /* the process has ended without closing its comms */
 };
 
