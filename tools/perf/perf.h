@@ -118,7 +118,7 @@ struct perf_pattern {
 	/* Runs one operation over `count` elements, from input to output. Returns 0 or -GROUP_ERROR. */
 	int (*run)(struct perf_rank *r, size_t count);
 	/* Returns element i of the correct result, of which this rank's part may be its result; `part`: elements of a
-	 * part. */
+	 * part. Slow if the pattern has sums. */
 	uint32_t (*expected)(const struct perf_rank *r, size_t part, size_t i, uint32_t seed);
 };
 
@@ -131,10 +131,12 @@ const struct perf_pattern *perf_pattern_of(const char *name);
 void perf_ring_open(struct perf_rank *r);
 int perf_ring_run(struct perf_rank *r, size_t count);
 
+#define PERF_STRIDE 7919 /* a rank's input i is the next rank's input i - PERF_STRIDE */
+
 /* Value of input[i] on a rank: 0 … 255, different at any distance by which an error could shift data. */
 static inline uint32_t perf_value(int rank, size_t i, uint32_t seed)
 {
-	return (((uint32_t)i + (uint32_t)rank * 7919 + seed * 104729) * 2654435761u) >> 24;
+	return (((uint32_t)i + (uint32_t)rank * PERF_STRIDE + seed * 104729) * 2654435761u) >> 24;
 }
 
 #define PERF_DONE 2
