@@ -95,9 +95,9 @@ static void check(struct argp_state *state, const struct hosts_options *o)
 {
 	if (o->is_worker)
 		return;
-	if (o->count && o->rendezvous.host)
+	if (o->is_listed && o->rendezvous.host)
 		argp_error(state, "give --hosts or --rendezvous, not both");
-	if (o->count == 1)
+	if (o->is_listed && o->count < 2)
 		argp_error(state, "give at least two hosts");
 	if (o->rendezvous.host && o->rendezvous.nodes < 2)
 		argp_error(state,
@@ -114,9 +114,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case KEY_HOSTS:
+		o->is_listed = true;
 		add_hosts(state, o, arg, ",");
 		return 0;
 	case KEY_HOSTS_FILE:
+		o->is_listed = true;
 		add_hosts_file(state, o, arg);
 		return 0;
 	case KEY_SSH:
@@ -162,5 +164,5 @@ void hosts_default(struct hosts_options *o)
 
 bool hosts_are_given(const struct hosts_options *o)
 {
-	return o->count || o->rendezvous.host;
+	return o->is_listed || o->rendezvous.host;
 }

@@ -13,6 +13,7 @@
 struct hosts_options { /* the input of hosts_argp */
 	struct node *nodes;
 	size_t count;
+	bool is_listed; /* --hosts or --hosts-file is given */
 	struct remote remote;
 	struct rendezvous rendezvous;
 	char rendezvous_host[ARGS_HOST];

@@ -305,7 +305,8 @@ page)
 usage)
 	for bad in "" "--hosts a" "--hosts a,a" "--hosts a,-l" "--hosts a;b,c" "--hosts a,b --rendezvous c:1 --nodes 2" \
 		"--rendezvous a --nodes 2" "--rendezvous a:1" "--rendezvous a:1 --nodes 257" "--hosts a,b --seconds 11" "--hosts a,b x" \
-		"--hosts a,b --baseline /dev/null" "--hosts-file /none" "--hosts a,b --baseline $0"; do
+		"--hosts a,b --baseline /dev/null" "--hosts-file /none" "--hosts-file /dev/null" \
+		"--hosts a,b --baseline $0"; do
 		# Word splitting is intended.
 		# shellcheck disable=SC2086
 		"$tool" cluster $bad >"$out/said" 2>&1

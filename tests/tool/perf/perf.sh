@@ -241,7 +241,7 @@ killed)
 usage)
 	for bad in "--hosts a" "--hosts a,a" "--hosts a,-l" "--hosts a,b --rendezvous c:1 --nodes 2" "--rendezvous a --nodes 2" \
 		"--rendezvous a:1" "--hosts a,b -r 65" "--hosts a,b,c,d,e -r 64" "--hosts a,b,c -p hypercube" \
-		"--rendezvous a:1 --nodes 6 -p hypercube" "--hosts-file /none"; do
+		"--rendezvous a:1 --nodes 6 -p hypercube" "--hosts-file /none" "--hosts-file /dev/null" "--hosts ,"; do
 		# Word splitting is intended.
 		# shellcheck disable=SC2086
 		"$tool" perf $bad >"$out/said" 2>&1
