@@ -25,18 +25,20 @@ static bool is_roots(const struct stat *st)
 	return !st->st_uid || (!stat("/", &top) && st->st_uid == top.st_uid);
 }
 
-/* True if only root can replace the entry. In a sticky directory only a file's owner can. */
+/* True if only root can replace the entry, or make it if there is none. In a sticky directory only a file's owner can
+ * replace it, but all can make it. */
 static bool is_safe(const char *path, bool is_last)
 {
 	int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC), error = errno;
+	const char *name = strrchr(path, '/');
 	struct stat st;
 	bool known = fd >= 0 && !fstat(fd, &st);
 
 	if (fd >= 0)
 		close(fd);
-	if (!known)
-		return fd < 0 && error == ENOENT;
-	if (!is_roots(&st))
+	if (fd < 0 && error == ENOENT)
+		return is_safe(name > path ? text_copy(path, (size_t)(name - path)) : "/", true);
+	if (!known || !is_roots(&st))
 		return false;
 	return S_ISLNK(st.st_mode) || !(st.st_mode & (S_IWGRP | S_IWOTH)) ||
 	       (!is_last && (st.st_mode & S_ISVTX));
@@ -59,11 +61,13 @@ static bool is_safe_way(const char *path)
 	return safe;
 }
 
+/* The dynamic loader replaces $LIB and the like, so the path that it searches is not known here. */
 static bool is_trusted(const char *directory)
 {
 	char real[PATH_MAX];
 
-	return is_safe_way(directory) && (!realpath(directory, real) || is_safe_way(real));
+	return !strchr(directory, '$') && is_safe_way(directory) &&
+	       (!realpath(directory, real) || is_safe_way(real));
 }
 
 /* Returns the directories of a list that are trusted, or those that are not. */

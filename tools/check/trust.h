@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * anynet check as root: the libraries it opens (verbs, GPU driver, nftables) are not loaded from
- * directories in LD_LIBRARY_PATH that other users can write to. The checks still examine the
- * original value.
+ * directories in LD_LIBRARY_PATH that other users can write to or make, or whose names the dynamic
+ * loader expands ($LIB). The checks still examine the original value.
  */
 #ifndef CHECK_TRUST_H
 #define CHECK_TRUST_H

@@ -209,6 +209,15 @@ case_hostile() {
 		chmod 777 "$lib"
 		foreign "$work/link"
 		[ -e "$work/mark" ] && fail "a link to where others write"
+		# The dynamic loader expands the name; a directory that does not exist yet.
+		mkdir "$work/libraries/$(uname -m)"
+		cp "$lib"/* "$work/libraries/$(uname -m)"
+		chmod 777 "$work/libraries/$(uname -m)"
+		for open in "$work/libraries/\$PLATFORM" "$work/libraries/\${PLATFORM}" "/tmp/none.$$/lib"; do
+			foreign "$open"
+			[ -e "$work/mark" ] && fail "root runs what others put into $open"
+			finds library-path-not-trusted note "$open"
+		done
 		foreign "lib:"
 		finds library-path-not-trusted note lib
 	fi
