@@ -246,7 +246,7 @@ static void test_counters(void **state)
 	planted_seal();
 	page = planted_parse();
 	text = print(&page, 1, 200, 0, false);
-	if (!strstr(text, "broke 2, recovered 2  7 frames retransmitted  stalled 3 times"))
+	if (!strstr(text, ", broke 2, recovered 2, 7 frames retransmitted, stalled 3 times"))
 		fail_msg("%s", text);
 	free(text);
 	text = next = dump_at(&page, false, 40);
@@ -255,7 +255,9 @@ static void test_counters(void **state)
 			fail_msg("%zu columns: %s", strlen(row), row);
 	free(text);
 	told(dump(&page, false),
-	     (const char *const[]){ "broke 2, recovered 2, 7 frames retransmitted, stalled 3\n" }, 1);
+	     (const char *const[]){
+		     ", broke 2, recovered 2, 7 frames retransmitted, stalled 3 times\n" },
+	     1);
 	page_free(&page);
 }
 

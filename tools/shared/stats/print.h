@@ -15,9 +15,6 @@ struct print_style {
 	bool streams; /* all streams, not only those of connections in trouble */
 };
 
-/* ANSI escape sequence for its colour, "" = none. */
-const char *print_colour(enum trouble trouble);
-
 void print_view(const struct view *view, const struct print_style *style, FILE *out);
 
 /* Prints everything in the pages, with events. */
