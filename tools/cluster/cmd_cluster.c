@@ -103,7 +103,7 @@ static error_t parse_measure(int key, char *arg, struct argp_state *state,
 		a->net = arg;
 		return 0;
 	case KEY_PORT:
-		a->worker.port = (int)args_number(state, "--port", arg, 1024, 65535);
+		a->worker.port = (int)args_number(state, "--port", arg, JOIN_PORT_MIN, 65535);
 		return 0;
 	default:
 		return measure_parse(key, arg, state, &a->coordinator.measure);

@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "live_judge.h"
 #include "live_parts.h"
@@ -100,14 +99,6 @@ static void show_json(const json_t *findings)
 	json_decref(all);
 }
 
-static void pause_until(uint64_t end_ms)
-{
-	int ms = ms_until(end_ms);
-	struct timespec left = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
-
-	nanosleep(&left, NULL);
-}
-
 int live_run(struct node *nodes, size_t count, const struct live_options *o)
 {
 	struct live *live = live_new();
@@ -130,7 +121,7 @@ int live_run(struct node *nodes, size_t count, const struct live_options *o)
 			next = now_ms() + every_ms;
 		if (o->during > 0 && next > begin + (uint64_t)(o->during * 1000))
 			break;
-		pause_until(next);
+		sleep_ms(ms_until(next));
 	}
 	send_all(nodes, count, ORDER_BYE);
 	for (size_t i = 0; i < count; i++)

@@ -11,8 +11,6 @@
 #include "tools/pair/traffic.h"
 #include "tools/shared/member.h"
 
-#define PORT_MIN 1024 /* workers do not use privileged ports */
-
 static const char *const ops[] = {
 	[ORDER_FACTS] = "facts", [ORDER_SERVE] = "serve", [ORDER_PAIR] = "pair",
 	[ORDER_STATS] = "stats", [ORDER_BYE] = "bye",
@@ -32,7 +30,7 @@ static int parse_pair(const json_t *message, struct order *o)
 	struct measure *m = &o->measure;
 	const char *host = member_text(message, "host");
 
-	o->port = (int)member_int(message, "port", PORT_MIN, 65535, -1);
+	o->port = (int)member_int(message, "port", JOIN_PORT_MIN, 65535, -1);
 	m->dev = (int)member_int(message, "dev", 0, 255, -1);
 	m->streams = (int)member_int(message, "streams", 1, TRAFFIC_CHANNELS_MAX, -1);
 	m->ms = (int)member_int(message, "ms", 0, DIAL_MS_MAX, -1);

@@ -7,8 +7,6 @@
 
 #include "tools/shared/member.h"
 
-#define PORT_MIN 1024 /* workers do not use privileged ports */
-
 bool host_name_is_good(const char *name)
 {
 	size_t bytes = strlen(name);
@@ -30,7 +28,7 @@ int join_parse(const json_t *message, char name[HOST_NAME], int *port)
 	size_t i;
 
 	*port = (int)member_int(message, "port", 0, 65535, -1);
-	if (strcmp(member_text(message, "op"), "join") != 0 || (*port && *port < PORT_MIN) ||
+	if (strcmp(member_text(message, "op"), "join") != 0 || (*port && *port < JOIN_PORT_MIN) ||
 	    !*said)
 		return -1;
 	/* Leave room for the suffix that makes names unique (make_names_unique). */

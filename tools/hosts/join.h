@@ -6,8 +6,9 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#define HOST_NAME 64   /* bytes of a name, including the NUL */
-#define JOIN_MAX  1024 /* bytes of a join */
+#define HOST_NAME     64   /* bytes of a name, including the NUL */
+#define JOIN_MAX      1024 /* bytes of a join */
+#define JOIN_PORT_MIN 1024 /* workers do not use privileged ports */
 
 /* Whether a name is safe to print and to pass to ssh: letters, digits and ".-_:@", not '-' first. */
 bool host_name_is_good(const char *name);

@@ -9,13 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tools/pair/wire.h"
 #include "tools/shared/clean.h"
 
 #define END_MS   2000
+#define LOOK_MS  5
 #define SEND_MS  5000
 #define SAID_MAX 4096
 
@@ -95,7 +95,6 @@ json_t *node_recv(struct node *node, uint64_t end)
 /* SIGTERM first, so that ssh can end the remote command. */
 static void await_end(pid_t pid)
 {
-	const struct timespec pause = { .tv_nsec = 5000000 };
 	uint64_t end = now_ms() + END_MS;
 
 	kill(pid, SIGTERM);
@@ -105,7 +104,7 @@ static void await_end(pid_t pid)
 			waitpid(pid, NULL, 0);
 			return;
 		}
-		nanosleep(&pause, NULL);
+		sleep_ms(LOOK_MS);
 	}
 }
 

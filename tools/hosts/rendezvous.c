@@ -323,7 +323,6 @@ void rendezvous_wait(int listener, const struct rendezvous *rendezvous,
 
 int rendezvous_join(const struct rendezvous *rendezvous, const struct worker_options *own)
 {
-	const struct timespec pause = { .tv_nsec = RETRY_MS * 1000000L };
 	uint64_t end = now_ms() + (uint64_t)rendezvous->wait_ms;
 	char why[CONTROL_TEXT];
 	int fd, status;
@@ -333,7 +332,7 @@ int rendezvous_join(const struct rendezvous *rendezvous, const struct worker_opt
 			fprintf(stderr, "%s: %s\n", own->who, why);
 			return 2;
 		}
-		nanosleep(&pause, NULL);
+		sleep_ms(RETRY_MS);
 	}
 	watch_peer(fd);
 	status = worker_run(fd, own);

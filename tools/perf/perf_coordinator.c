@@ -16,8 +16,7 @@
 #include "tools/shared/member.h"
 #include "tools/shared/memory.h"
 
-#define FRAME_MS 10000 /* for the rest of a message that has begun to arrive */
-#define DRAIN_MS 3000  /* after a failure, time for the other hosts to report theirs */
+#define DRAIN_MS 3000 /* after a failure, time for the other hosts to report theirs */
 
 struct host {
 	struct node *node;
@@ -65,7 +64,7 @@ static void ranks_ended(struct run *run, struct host *h, const json_t *message)
 
 static void take(struct run *run, struct host *h)
 {
-	json_t *message = node_recv(h->node, now_ms() + FRAME_MS);
+	json_t *message = node_recv(h->node, now_ms() + MEET_FRAME_MS);
 	const char *step = member_text(message, "step");
 
 	if (!message)

@@ -9,8 +9,6 @@
 #include "tools/shared/hex.h"
 #include "tools/shared/member.h"
 
-#define FRAME_MS 10000 /* for the rest of a message that has begun to arrive */
-
 const char *const perf_steps[] = { [PERF_READY] = "ready", [PERF_GO] = "go", [PERF_ROW] = "row" };
 
 static json_t *slots_of(const struct perf_rank *r, int rank)
@@ -113,7 +111,7 @@ static int take(const struct perf_rank *r, enum perf_step step)
 {
 	json_t *message;
 	const char *name;
-	int ret = pair_recv(r->coordinator, &message, FRAME_MS);
+	int ret = pair_recv(r->coordinator, &message, MEET_FRAME_MS);
 
 	if (ret)
 		return -1;

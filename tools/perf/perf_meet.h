@@ -25,7 +25,8 @@ enum perf_step {
 };
 extern const char *const perf_steps[];
 
-#define MEET_SEND_MS 10000
+#define MEET_SEND_MS  10000
+#define MEET_FRAME_MS 10000 /* for the rest of a message that has begun to arrive */
 
 /* Returns 0 or -GROUP_ERROR, after a message. */
 int perf_meet(struct perf_rank *r, enum perf_step step);

@@ -11,12 +11,11 @@
 #include <unistd.h>
 
 #include "perf_args.h"
+#include "perf_meet.h"
 #include "tools/pair/wire.h"
 #include "tools/shared/child.h"
 #include "tools/shared/clean.h"
 #include "tools/shared/member.h"
-
-#define FRAME_MS 10000 /* for the rest of a message that has begun to arrive */
 
 struct ranks { /* the ranks of this host, in a process of their own */
 	pid_t pid;
@@ -92,7 +91,7 @@ static int say_lines(struct ranks *r, int control)
 static int pass_on(int from, int to)
 {
 	json_t *message;
-	int ret = pair_recv(from, &message, FRAME_MS);
+	int ret = pair_recv(from, &message, MEET_FRAME_MS);
 
 	if (ret)
 		return 1;
@@ -110,7 +109,7 @@ static int pass_in(int control, struct ranks *r)
 	json_t *message;
 	int ret = 1;
 
-	if (pair_recv(control, &message, FRAME_MS))
+	if (pair_recv(control, &message, MEET_FRAME_MS))
 		return -1;
 	/* A rank that has ended misses nothing. */
 	if (is_step(message)) {

@@ -3,6 +3,7 @@
 #ifndef TOOLS_NOW_H
 #define TOOLS_NOW_H
 
+#include <errno.h>
 #include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -47,6 +48,15 @@ static inline int ms_until(uint64_t end)
 	uint64_t now = now_ms();
 
 	return end <= now ? 0 : end - now > INT_MAX ? INT_MAX : (int)(end - now);
+}
+
+/* Signals do not end it. */
+static inline void sleep_ms(int ms)
+{
+	struct timespec left = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
+
+	while (nanosleep(&left, &left) && errno == EINTR)
+		;
 }
 
 /* Writes a time since 1970, "2026-01-02T03:04:05", and returns the text. */

@@ -3,11 +3,10 @@
 #include "tools/shared/commands.h"
 
 #include <argp.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "tools/shared/now.h"
 #include "tools/shared/output_args.h"
 #include "tools/shared/stats/print.h"
 #include "tools/shared/stats/stats_dir.h"
@@ -62,15 +61,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
-}
-
-static void pause_for(double delay)
-{
-	struct timespec left = { .tv_sec = (time_t)delay };
-
-	left.tv_nsec = (long)((delay - (double)left.tv_sec) * 1e9);
-	while (nanosleep(&left, &left) && errno == EINTR)
-		;
 }
 
 static void read_pages(struct page_list *list, const char *dir)
@@ -130,7 +120,7 @@ int cmd_top(int argc, char **argv)
 	o.once |= output_is_json();
 	if (o.once) {
 		read_pages(&before, o.dir);
-		pause_for(o.delay);
+		sleep_ms((int)(o.delay * 1000));
 	}
 	for (;;) {
 		read_pages(&now, o.dir);
@@ -139,7 +129,7 @@ int cmd_top(int argc, char **argv)
 		before = now;
 		if (o.once || ferror(stdout))
 			break;
-		pause_for(o.delay);
+		sleep_ms((int)(o.delay * 1000));
 	}
 	page_free_all(&before);
 	return status;
