@@ -11,9 +11,9 @@
 #include "tools/shared/memory.h"
 #include "tools/shared/stats/view.h"
 
-#define PATHS_MAX     32768 /* of this host; 4,032 are all to all over 64 hosts with 8 NICs each */
-#define PACKET        1400 /* bytes of payload per packet, assumed */
-#define ADDRESS       64
+#define PATHS_MAX 32768 /* of this host; 4,032 are all to all over 64 hosts with 8 NICs each */
+#define PACKET    1400  /* bytes of payload per packet, assumed */
+#define ADDRESS   64
 
 /* --- paths --- */
 

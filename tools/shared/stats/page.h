@@ -22,7 +22,7 @@ struct page {
 	uid_t uid;        /* owner of the file */
 	dev_t dev;
 	ino_t ino;
-	bool ended;       /* the process has ended without closing its comms */
+	bool ended; /* the process has ended without closing its comms */
 };
 
 /* Which pages to read, and which parts. */
