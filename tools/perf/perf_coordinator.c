@@ -12,6 +12,7 @@
 #include "tools/pair/print.h"
 #include "tools/pair/wire.h"
 #include "tools/shared/clean.h"
+#include "tools/shared/hex.h"
 #include "tools/shared/judge/compare.h"
 #include "tools/shared/member.h"
 #include "tools/shared/memory.h"
@@ -62,6 +63,44 @@ static void ranks_ended(struct run *run, struct host *h, const json_t *message)
 		fail(run, h, "its ranks have ended");
 }
 
+static bool is_slot(const json_t *entry)
+{
+	const char *handle = json_string_value(json_array_get(entry, 2));
+	const json_t *sender = json_array_get(entry, 0), *index = json_array_get(entry, 1);
+	unsigned char bytes[DRIVER_HANDLE_BYTES];
+
+	return json_is_integer(sender) && json_is_integer(index) &&
+	       json_integer_value(index) >= 0 && json_integer_value(index) < PERF_RANKS_MAX &&
+	       handle && hex_parse(handle, bytes, sizeof(bytes));
+}
+
+/* Checked here, because other hosts get them. */
+static int keep_slots(const struct run *run, struct host *h, json_t *message)
+{
+	const json_t *entry;
+	size_t i;
+
+	if (json_array_size(h->slots) == (size_t)run->o->here ||
+	    member_int(message, "to", h->first, h->first + run->o->here - 1, -1) < 0)
+		return -1;
+	json_array_foreach (json_object_get(message, "slots"), i, entry) {
+		if (!is_slot(entry))
+			return -1;
+	}
+	return json_array_append(h->slots, message);
+}
+
+/* Returns -1 if the host should not have sent it. */
+static int keep(const struct run *run, struct host *h, json_t *message)
+{
+	if (!strcmp(member_text(message, "step"), "slots"))
+		return keep_slots(run, h, message);
+	if (h->message)
+		return -1;
+	h->message = json_incref(message);
+	return 0;
+}
+
 static void take(struct run *run, struct host *h)
 {
 	json_t *message = node_recv(h->node, now_ms() + MEET_FRAME_MS);
@@ -71,13 +110,9 @@ static void take(struct run *run, struct host *h)
 		return;
 	if (!strcmp(step, "said"))
 		print_line(stderr, "%s: %s", h->node->name, member_text(message, "text"));
-	else if (!strcmp(step, "slots") && json_array_size(h->slots) < (size_t)run->o->here)
-		json_array_append(h->slots, message);
 	else if (!strcmp(step, "ended"))
 		ranks_ended(run, h, message);
-	else if (!h->message)
-		h->message = json_incref(message);
-	else
+	else if (keep(run, h, message))
 		lose(run, h);
 	json_decref(message);
 }

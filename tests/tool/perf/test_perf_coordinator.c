@@ -20,7 +20,9 @@
 #define LONG_MS 60000
 #define READY \
 	"{'step': 'ready', 'net': 'n', 'path': 'p', 'abi': 12, 'places': [{'pid': 1, 'device': 'd', 'speed_mbps': 9}]}"
-#define SLOTS(to, from) "{'step': 'slots', 'to': " to ", 'slots': [[" from ", 5, '00']]}"
+#define ZEROS(x)        x x x x x x x x x x x x x x x x
+#define HANDLE          "'" ZEROS("0000000000000000") "'"
+#define SLOTS(to, from) "{'step': 'slots', 'to': " to ", 'slots': [[" from ", 5, " HANDLE "]]}"
 #define GO              "{'step': 'go'}"
 #define ROW             "{'step': 'row', 'time_us': [2.0], 'wrong': [0]}"
 #define ENDED           "{'step': 'ended', 'status': 0}"
@@ -84,6 +86,8 @@ static void *work(void *arg)
 	return NULL;
 }
 
+static char blamed[2][NODE_ERROR]; /* the errors of the two hosts in the last run */
+
 /* Returns the result of a run in which the workers send these messages. *slots: the sum of the indexes that both
  * received. */
 static int run(const char *const *first, const char *const *second, json_int_t *slots)
@@ -111,8 +115,10 @@ static int run(const char *const *first, const char *const *second, json_int_t *
 		assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
 	}
 	result = perf_coordinate(nodes, 2, &options);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		pthread_join(workers[i].thread, NULL);
+		memcpy(blamed[i], nodes[i].error, sizeof(blamed[i]));
+	}
 	*slots = workers[0].slots + workers[1].slots;
 	return result;
 }
@@ -123,15 +129,14 @@ static const char *const good_second[] = { SLOTS("1", "0"), READY, WAIT, ROW, WA
 /* Each worker gets only the addresses to which it connects. */
 static void test_run(void **state)
 {
-	static const char *const first[] = {
-		"{'step': 'slots', 'to': 0, 'slots': [[1, 5, '00'], [0, 70, '00']]}",
-		READY,
-		WAIT,
-		ROW,
-		WAIT,
-		ENDED,
-		LAST
-	};
+	static const char *const first[] = { "{'step': 'slots', 'to': 0, 'slots': [[1, 5, " HANDLE
+					     "], [0, 70, " HANDLE "]]}",
+					     READY,
+					     WAIT,
+					     ROW,
+					     WAIT,
+					     ENDED,
+					     LAST };
 	json_int_t slots;
 
 	(void)state;
@@ -193,13 +198,37 @@ static void test_invalid(void **state)
 	}
 }
 
+/* What other hosts would get is checked first: the host that sent it is lost, and no other one. */
+static void test_invalid_slots(void **state)
+{
+	static const char *const bad[] = {
+		"{'step': 'slots', 'slots': []}",
+		"{'step': 'slots', 'to': '1', 'slots': []}",
+		SLOTS("0", "0"), /* a rank of the other host */
+		"{'step': 'slots', 'to': 1, 'slots': [5]}",
+		"{'step': 'slots', 'to': 1, 'slots': [[0, 5]]}",
+		"{'step': 'slots', 'to': 1, 'slots': [[0, 5, '00']]}",
+		"{'step': 'slots', 'to': 1, 'slots': [[0, 256, " HANDLE "]]}",
+		"{'step': 'slots', 'to': 1, 'slots': [['0', 5, " HANDLE "]]}",
+	};
+	json_int_t slots;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		const char *const script[] = { bad[i], READY, WAIT, ROW, WAIT, ENDED, LAST };
+
+		assert_int_equal(run(good_first, script, &slots), GROUP_ERROR);
+		if (*blamed[0] || !strstr(blamed[1], "invalid message"))
+			fail_msg("%s: '%s', '%s'", bad[i], blamed[0], blamed[1]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_run),
-		cmocka_unit_test(test_ranks_time_out),
-		cmocka_unit_test(test_wrong_results),
-		cmocka_unit_test(test_invalid),
+		cmocka_unit_test(test_run),           cmocka_unit_test(test_ranks_time_out),
+		cmocka_unit_test(test_wrong_results), cmocka_unit_test(test_invalid),
+		cmocka_unit_test(test_invalid_slots),
 	};
 
 	alarm(280); /* a run without an end fails */
