@@ -9,6 +9,7 @@
 #include "matrix.h"
 #include "print.h"
 #include "tools/shared/judge/finding.h"
+#include "tools/shared/judge/hosts.h"
 #include "tools/shared/member.h"
 
 /* The page is also well-formed XML; the tests parse it as XML. */
@@ -229,9 +230,9 @@ static void put_hosts(FILE *out, const json_t *hosts)
 		put_element(out, "td class=\"text\"", member_text(host, "name"));
 		put_element(out, "td class=\"text\"", member_text(host, "address"));
 		put_element(out, "td class=\"text\"", member_text(facts, "version"));
-		put_element(out, "td class=\"text\"", member_text(facts, "nccl"));
+		put_element(out, "td class=\"text\"", host_fact(facts, "nccl", ""));
 		put_element(out, "td class=\"text\"", member_text(facts, "kernel"));
-		put_element(out, "td class=\"text\"", member_text(facts, "gpus"));
+		put_element(out, "td class=\"text\"", host_fact(facts, "gpus", ""));
 		fputs("<td class=\"text\">", out);
 		json_array_foreach (json_object_get(facts, "devices"), j, dev) {
 			put_text(out, j ? ", " : "");

@@ -8,6 +8,7 @@
 #include "matrix.h"
 #include "tools/pair/print.h"
 #include "tools/shared/judge/finding.h"
+#include "tools/shared/judge/hosts.h"
 #include "tools/shared/judge/verdict.h"
 #include "tools/shared/member.h"
 #include "tools/shared/output_args.h"
@@ -38,7 +39,7 @@ static void print_hosts(const json_t *hosts, FILE *out, const struct terminal *t
 
 	json_array_foreach (hosts, i, host) {
 		const json_t *facts = json_object_get(host, "facts"), *dev;
-		const char *nccl = member_text(facts, "nccl");
+		const char *nccl = host_fact(facts, "nccl", "not found");
 
 		if (!json_is_object(facts)) {
 			print_row(out, t, INDENT, "%3zu  %.64s", i, member_text(host, "name"));
@@ -48,7 +49,7 @@ static void print_hosts(const json_t *hosts, FILE *out, const struct terminal *t
 		print_row(out, t, INDENT,
 			  "%3zu  %-16.64s %-16.64s anynet %.16s, NCCL %.32s, %zu device%s%s%.32s",
 			  i, member_text(host, "name"), member_text(host, "address"),
-			  member_text(facts, "version"), *nccl ? nccl : "not found",
+			  member_text(facts, "version"), nccl,
 			  json_array_size(json_object_get(facts, "devices")),
 			  json_array_size(json_object_get(facts, "devices")) == 1 ? "" : "s",
 			  dev ? ", first " : "", member_text(dev, "name"));

@@ -36,9 +36,10 @@ static int open_listener(void *arg)
 
 	anynet_config_load(&cfg, NULL);
 	allow_start(cfg.allow);
-	if (!at.port)
+	/* The only port of a range is left to the plugin. */
+	if (!at.port && cfg.port_min < cfg.port_max)
 		at.port = cfg.port_min;
-	last = w->port ? w->port : cfg.port_max;
+	last = w->port || !at.port ? at.port : cfg.port_max;
 	do {
 		w->listener = server_listen(&at, &where);
 	} while (w->listener < 0 && at.port++ < last);
@@ -56,7 +57,7 @@ static void end_server(struct cluster_worker *w)
 
 static json_t *do_serve(struct cluster_worker *w, int control)
 {
-	const struct server_options o = { .plugin = w->plugin };
+	const struct server_options o = { .plugin = w->plugin, .bare = true };
 	pid_t parent = getpid();
 
 	w->server = fork();
@@ -76,6 +77,7 @@ static json_t *gather(void *arg)
 	static struct pair_host host; /* too large for a stack */
 
 	pair_host_read(&host, arg);
+	facts_ask_libraries(host.facts);
 	return json_pack("{s:o, s:o}", "facts", host.facts, "launcher", launcher_gather());
 }
 
@@ -100,6 +102,7 @@ static json_t *measure(void *arg)
 		.port = e->order->port,
 		.plugin = e->w->plugin,
 		.measure = e->order->measure,
+		.bare = true,
 	};
 	json_t *result = client_run(&o);
 

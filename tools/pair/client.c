@@ -28,7 +28,7 @@ static int exchange_facts(struct client *c)
 {
 	json_t *reply = client_ask(c, "comparing versions and settings",
 				   json_pack("{s:s, s:O}", "op", "facts", "facts", c->host->facts),
-				   CLIENT_REPLY_MS);
+				   CLIENT_FACTS_MS);
 
 	if (!reply)
 		return -1;
@@ -109,16 +109,17 @@ static bool can_reach(const struct client *c, const char *to)
 	return false;
 }
 
-static json_t *run_plugin(struct client *c, const char *transport)
+static json_t *run_plugin(struct client *c, const char *transport, int ms)
 {
 	const struct traffic t = {
 		.is_client = true,
+		.proved = &c->proved,
 		.plugin = c->host->plugin,
 		.transport = transport,
 		.dev = c->o->measure.dev,
 		.channels = c->o->measure.streams,
 		.bytes = c->o->measure.bytes,
-		.ms = c->o->measure.ms,
+		.ms = ms,
 	};
 	json_t *request = json_pack("{s:s, s:s, s:i, s:i, s:I, s:i}", "op", "plugin", "transport",
 				    transport, "dev", t.dev, "channels", t.channels, "bytes",
@@ -137,23 +138,24 @@ static json_t *run_plugin(struct client *c, const char *transport)
 /* A single suspicious result may be transient, so it is measured again until it is confirmed or refuted. */
 static int measure_plugin(struct client *c, const char *transport)
 {
-	json_t *first = run_plugin(c, transport), *again;
+	uint64_t began = now_ms();
+	json_t *first = run_plugin(c, transport, c->o->measure.ms), *again;
 	struct rates there, back;
 
 	if (!first)
 		return -1;
 	json_object_set_new(first, "transport", json_string(transport));
 	json_array_append_new(json_object_get(c->result, "plugin"), first);
-	rates_add(first, json_object_get(first, "runs"));
-	for (int i = 1; c->o->repeat && i < RATES_ENOUGH; i++) {
+	for (int i = 1; c->o->repeat && i < RATES_ENOUGH && client_has_time(c, began); i++) {
 		rates_read(&there, first, "server");
 		rates_read(&back, first, "client");
-		if (!rates_differ(&there, &back))
+		if (*member_text(first, "error") || !rates_differ(&there, &back))
 			break;
-		again = run_plugin(c, transport);
+		began = now_ms();
+		again = run_plugin(c, transport, client_repeat_ms(c));
 		if (!again)
 			return -1;
-		rates_add(first, json_object_get(again, "runs"));
+		rates_repeat(first, again);
 		json_decref(again);
 	}
 	return 0;
@@ -224,6 +226,8 @@ json_t *client_run(const struct client_options *o)
 	struct client c = { .o = o, .host = &host, .fd = -1 };
 
 	pair_host_read(&host, o->plugin);
+	if (!o->bare)
+		facts_ask_libraries(host.facts);
 	c.result = json_pack("{s:s, s:i, s:O, s:[], s:[], s:[]}", "host", o->host, "port", o->port,
 			     "local", host.facts, "ports", "tcp", "plugin");
 	if (!session(&c))

@@ -14,6 +14,7 @@ struct client_options {
 	int port;
 	const char *plugin;
 	struct measure measure;
+	bool bare;     /* leave out the facts that require loading libraries */
 	bool repeat;   /* measure suspicious results again before judging them */
 	bool progress; /* print progress on stderr; requires a terminal */
 	bool announce; /* announce bandwidth runs on stderr */

@@ -11,11 +11,11 @@
 #include "tools/shared/judge/rates.h"
 #include "tools/shared/judge/verdict.h"
 #include "tools/shared/member.h"
+#include "wire.h"
 
-#define PORTS_MAX 16 /* maximum tested of the other end's offer */
 #define HEADERS_4 40 /* IPv4 and TCP headers without options */
 #define HEADERS_6 60
-#define DIAL_REPLY_MS (5 * DIAL_WAIT_MS + DIAL_MS_MAX + 2000) /* longer than dial_run */
+#define DIAL_REPLY_MS (6 * DIAL_WAIT_MS + DIAL_MS_MAX + 2000) /* longer than ports_dial */
 
 /* How to reach a data port: from this host, or from the server. */
 struct route {
@@ -23,16 +23,6 @@ struct route {
 	const json_t *port; /* "address", "device", "port", "error" */
 	const char *token;
 };
-
-static json_t *dial_from_here(const struct client *c, const struct request *parsed)
-{
-	struct dial d;
-
-	if (!ports_find(c->fd, json_object_get(c->result, "remote"), parsed, &d))
-		return json_pack("{s:s, s:s}", "state", "failed", "error",
-				 "the address does not belong to one of that host's devices");
-	return dial_run(&d);
-}
 
 /* Connects to one data port. request_parse checks the server's values as the server checks a
  * client's. NULL: the session has failed. */
@@ -53,7 +43,8 @@ static json_t *dial(struct client *c, const struct route *r, long long bytes, in
 	}
 	if (!r->to_server)
 		return client_ask(c, "connecting from the other host", message, DIAL_REPLY_MS);
-	answer = dial_from_here(c, &parsed);
+	answer = ports_dial(c->fd, c->host, json_object_get(c->result, "remote"), &parsed,
+			    &c->proved);
 	json_decref(message);
 	return answer;
 }
@@ -81,6 +72,18 @@ static int find_passing(struct client *c, const struct route *r)
 			return packets[i];
 	}
 	return 0;
+}
+
+/* An address of the other end proves itself to the side that connects. If it does not, the plugin uses others. */
+static int prove_address(struct client *c, const struct route *r)
+{
+	json_t *answer;
+
+	if (*member_text(r->port, "error"))
+		return 0;
+	answer = dial(c, r, 1, 1, 0);
+	json_decref(answer);
+	return answer ? 0 : -1;
 }
 
 static int try_port(struct client *c, const struct route *r)
@@ -112,35 +115,27 @@ static int try_port(struct client *c, const struct route *r)
 	return json_object_get(c->result, "failure") ? -1 : 0;
 }
 
-/* Returns the stream with the lower loss, with the losses of all streams in "losses". Releases the
- * other one. */
-static json_t *less_lost(json_t *one, json_t *other)
-{
-	json_t *losses = json_object_get(one, "losses"), *better;
-
-	if (!other) {
-		json_decref(one);
-		return NULL;
-	}
-	losses = losses ? json_incref(losses) : json_pack("[f]", verdict_loss(one));
-	json_array_append_new(losses, json_real(verdict_loss(other)));
-	better = verdict_loss(other) < verdict_loss(one) ? other : one;
-	json_object_set_new(better, "losses", losses);
-	json_decref(better == one ? other : one);
-	return better;
-}
-
 /* Measures one stream of plain TCP through the first reachable port. */
 static int try_stream(struct client *c, const struct route *r)
 {
-	json_t *answer;
+	uint64_t began = now_ms();
+	json_t *answer, *again;
 
 	client_tell(c, r->to_server ? "bandwidth of TCP, outbound" : "bandwidth of TCP, inbound");
 	answer = dial(c, r, c->o->measure.bytes, c->o->measure.ms, 0);
-	for (int i = 1; c->o->repeat && answer && verdict_loses(answer) && i < RATES_ENOUGH; i++)
-		answer = less_lost(answer, dial(c, r, c->o->measure.bytes, c->o->measure.ms, 0));
 	if (!answer)
 		return -1;
+	for (int i = 1; c->o->repeat && verdict_loses(answer) && i < RATES_ENOUGH; i++) {
+		if (!client_has_time(c, began))
+			break;
+		began = now_ms();
+		again = dial(c, r, c->o->measure.bytes, client_repeat_ms(c), 0);
+		if (!again) {
+			json_decref(answer);
+			return -1;
+		}
+		answer = verdict_less_lost(answer, again);
+	}
 	json_object_set_new(answer, "to", json_string(r->to_server ? "server" : "client"));
 	json_array_append_new(json_object_get(c->result, "tcp"), answer);
 	return 0;
@@ -159,6 +154,11 @@ static int try_ports(struct client *c, const json_t *offer, bool to_server)
 
 		if (i == PORTS_MAX)
 			break;
+		if (json_is_true(json_object_get(port, "proof"))) {
+			if (prove_address(c, &r))
+				return -1;
+			continue;
+		}
 		if (try_port(c, &r))
 			return -1;
 		done = json_array_get(json_object_get(c->result, "ports"),
@@ -193,7 +193,7 @@ int client_measure_ports(struct client *c)
 	json_decref(closed);
 	if (!closed)
 		return -1;
-	responder = ports_open(c->fd, &c->host->cfg, &c->host->probe, &offer);
+	responder = ports_open(c->fd, c->host, &offer);
 	if (!responder)
 		return client_fail(c, "opening data ports on this host", "",
 				   "out of memory or threads");

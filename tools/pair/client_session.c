@@ -8,9 +8,13 @@
 #include <string.h>
 
 #include "control.h"
+#include "server.h"
 #include "wire.h"
 
 #define GREET_MS 30000 /* long, because the server serves one client at a time */
+#define SPARE_MS 10000 /* for the end of the session */
+#define REPEAT_MS \
+	2000 /* maximum of a bandwidth run that is repeated, so that all fit into SERVER_SESSION_MS */
 
 void client_tell(const struct client *c, const char *what)
 {
@@ -89,6 +93,7 @@ int client_greet(struct client *c)
 	uint32_t version;
 	int ret = pair_greet(c->fd, true, &version, opening, GREET_MS);
 
+	c->end_ms = now_ms() + SERVER_SESSION_MS - SPARE_MS;
 	if (ret == -EPROTONOSUPPORT)
 		return client_fail(
 			c, "starting the session", "Install the same anynet on both hosts.",
@@ -102,4 +107,16 @@ int client_greet(struct client *c)
 				 "client.",
 				 "%s", client_why(ret))
 		   : 0;
+}
+
+bool client_has_time(const struct client *c, uint64_t began_ms)
+{
+	uint64_t now = now_ms();
+
+	return now + (now - began_ms) < c->end_ms;
+}
+
+int client_repeat_ms(const struct client *c)
+{
+	return c->o->measure.ms < REPEAT_MS ? c->o->measure.ms : REPEAT_MS;
 }

@@ -55,19 +55,28 @@ static json_t *devices(const struct anynet_probe *probe)
 	return list;
 }
 
-json_t *facts_gather(const struct anynet_config *cfg, const struct anynet_probe *probe)
+static json_t *addresses(const struct anynet_probe *probe)
+{
+	json_t *list = json_array();
+	char text[ADDRESS_TEXT];
+
+	for (int i = 0; i < probe->device_count; i++)
+		json_array_append_new(list,
+				      json_string(address_print(&probe->devices[i].addr, text)));
+	return list;
+}
+
+static json_t *gather(const struct pair_host *host)
 {
 	struct utsname kernel = { 0 };
-	json_t *facts;
 
 	uname(&kernel);
-	facts = json_pack("{s:s, s:i, s:s, s:s, s:i, s:i, s:o, s:o, s:o}", "version",
-			  ANYNET_VERSION, "wire", ANYNET_WIRE_VERSION, "host", kernel.nodename,
-			  "kernel", kernel.release, "port_min", cfg->port_min, "port_max",
-			  cfg->port_max, "env", environment(), "devices", devices(probe),
-			  "candidates", probe_candidates(probe));
-	facts_ask_libraries(facts);
-	return facts;
+	return json_pack("{s:s, s:i, s:s, s:s, s:i, s:i, s:o, s:o, s:o, s:o}", "version",
+			 ANYNET_VERSION, "wire", ANYNET_WIRE_VERSION, "host", kernel.nodename,
+			 "kernel", kernel.release, "port_min", host->cfg.port_min, "port_max",
+			 host->cfg.port_max, "env", environment(), "devices", devices(&host->probe),
+			 "standby", addresses(&host->standby), "candidates",
+			 probe_candidates(&host->probe));
 }
 
 json_t *facts_way(int fd)
@@ -91,5 +100,9 @@ void pair_host_read(struct pair_host *host, const char *plugin)
 	anynet_selector_name();
 	anynet_config_load(&host->cfg, NULL);
 	anynet_selector_run(&host->cfg, &host->probe);
-	host->facts = facts_gather(&host->cfg, &host->probe);
+	host->standby.device_count = host->standby.candidate_count = 0;
+	host->standby.stands_by = true;
+	if (host->probe.device_count && host->probe.devices[0].transport == ANYNET_TRANSPORT_IB)
+		anynet_tcp_probe(&host->cfg, &host->standby);
+	host->facts = gather(host);
 }

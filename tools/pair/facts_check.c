@@ -38,6 +38,7 @@ bool facts_within_bounds(const json_t *facts)
 {
 	return json_is_object(facts) && facts_are_short(facts) &&
 	       json_array_size(json_object_get(facts, "devices")) <= ANYNET_DEVICES_MAX &&
+	       json_array_size(json_object_get(facts, "standby")) <= ANYNET_DEVICES_MAX &&
 	       json_array_size(json_object_get(facts, "candidates")) <= ANYNET_CANDIDATES_MAX &&
 	       json_object_size(json_object_get(facts, "env")) <= FACTS_ENV_MAX;
 }

@@ -14,8 +14,6 @@
 #include "tools/shared/nvml.h"
 #include "tools/shared/text.h"
 
-#define ASK_MS 5000 /* timeout for loading and asking a library */
-
 static json_t *ask_nccl(void *arg)
 {
 	void *lib = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
@@ -26,10 +24,10 @@ static json_t *ask_nccl(void *arg)
 
 	(void)arg;
 	if (!lib)
-		return NULL;
+		return json_object();
 	*(void **)&get = dlsym(lib, "ncclGetVersion");
 	if (!get || get(&code) || dlinfo(lib, RTLD_DI_LINKMAP, (void *)&map))
-		return NULL;
+		return json_object();
 	/* Versions up to 2.8 have one digit less. */
 	major = code < 10000 ? 1000 : 10000;
 	snprintf(version, sizeof(version), "%d.%d.%d", code / major, code % major / 100,
@@ -46,7 +44,7 @@ static json_t *ask_nvml(void *arg)
 	(void)arg;
 	nvml_read(&nvml);
 	if (nvml.state != NVML_WORKS)
-		return NULL;
+		return json_object();
 	for (int i = 0; i < nvml.count; i++)
 		text_list_add(&names, nvml.gpus[i].name);
 	return json_pack("{s:s, s:s}", "gpus", text_list_tally(&names), "driver", nvml.driver);
@@ -56,12 +54,18 @@ void facts_ask_libraries(json_t *facts)
 {
 	/* The first two come from NCCL, the others from the driver. */
 	static const char *const names[] = { "nccl", "nccl_file", "gpus", "driver" };
-	json_t *answers[] = { task_run(ask_nccl, NULL, ASK_MS, "the process that loads NCCL"),
-			      task_run(ask_nvml, NULL, ASK_MS, "the process that loads NVML") };
+	json_t *answers[] = { task_run(ask_nccl, NULL, FACTS_ASK_MS, "the process that loads NCCL"),
+			      task_run(ask_nvml, NULL, FACTS_ASK_MS,
+				       "the process that loads NVML") };
 
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		const json_t *answer = answers[i / 2];
+
 		json_object_set_new(facts, names[i],
-				    json_string(member_text(answers[i / 2], names[i])));
+				    json_object_get(answer, "error")
+					    ? json_null()
+					    : json_string(member_text(answer, names[i])));
+	}
 	json_decref(answers[0]);
 	json_decref(answers[1]);
 }

@@ -7,30 +7,34 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-#include <nccl_net/config.h>
-#include <nccl_net/device.h>
-
+#include "facts.h"
 #include "request.h"
 #include "responder.h"
+#include "tools/shared/proved.h"
+
+#define PORTS_MAX 28 /* maximum of an offer; less than RESPONDER_LISTENERS */
 
 /*
- * Listens on the local address of the control connection `fd` (three ports of ANYNET_PORT_RANGE, or
- * an ephemeral one) and on each other address of a TCP device. Sets *list to "token" and "ports", a
- * list of "address" ("" = the one of the control connection), "device", "port" and "error" (a text;
- * "" = listening). Returns NULL if out of memory or threads. The caller stops the responder and
- * releases the list.
+ * Listens on the local address of the control connection `fd` (a port of each third of ANYNET_PORT_RANGE, or an
+ * ephemeral one) and on each other address that the plugin may use. Sets *list to "token" and "ports", a list of
+ * "address" ("" = the one of the control connection), "device", "port", "error" (a text; "" = listening) and "proof"
+ * (true = only so that the address can prove itself, nothing to report). Returns NULL if out of memory or threads. The
+ * caller stops the responder and releases the list.
  */
-struct responder *ports_open(int fd, const struct anynet_config *cfg,
-			     const struct anynet_probe *probe, json_t **list);
+struct responder *ports_open(int fd, const struct pair_host *host, json_t **list);
 
 /*
- * True if the other end of this control connection may request a connection to `to`: its own
- * address, or one of a device in its facts. Loopback addresses are allowed only if the control
- * connection uses loopback.
+ * True if `peer`, the other end of the control connection, may request a connection to `to`: its own address, or one
+ * that it lists in its facts. An address of this host is allowed only if the peer is on this host as well.
  */
-bool ports_may_dial(int fd, const json_t *facts, const struct sockaddr_storage *to);
+bool ports_may_dial(const struct sockaddr_storage *peer, const json_t *facts,
+		    const struct sockaddr_storage *to);
 
-/* Sets what is to be dialled for a request of REQUEST_DIAL. Returns false if that may not be dialled. */
-bool ports_find(int fd, const json_t *facts, const struct request *request, struct dial *dial);
+/*
+ * Carries out a request of REQUEST_DIAL of the other end of `fd`, which has sent these facts. Returns the result of
+ * dial_run. An address that has proved itself is added to `proved`.
+ */
+json_t *ports_dial(int fd, const struct pair_host *host, const json_t *facts,
+		   const struct request *request, struct proved *proved);
 
 #endif

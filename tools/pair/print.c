@@ -8,6 +8,7 @@
 
 #include "tools/shared/clean.h"
 #include "tools/shared/judge/finding.h"
+#include "tools/shared/judge/hosts.h"
 #include "tools/shared/judge/verdict.h"
 #include "tools/shared/member.h"
 #include "tools/shared/output_args.h"
@@ -71,10 +72,11 @@ static void print_host(FILE *out, const struct terminal *t, const char *which, c
 
 	print_row(out, t, INDENT, "host   %.64s (%s): anynet %.32s, NCCL %.64s, Linux %.64s",
 		  member_text(facts, "host"), which, member_text(facts, "version"),
-		  *member_text(facts, "nccl") ? member_text(facts, "nccl")
-					      : "not on the library search path",
+		  host_fact(facts, "nccl", "not on the library search path"),
 		  member_text(facts, "kernel"));
-	if (*member_text(facts, "gpus"))
+	if (json_is_null(json_object_get(facts, "gpus")))
+		print_row(out, t, INDENT, "       GPUs not known: NVML did not answer");
+	else if (*member_text(facts, "gpus"))
 		print_row(out, t, INDENT, "       %.200s, driver %.32s", member_text(facts, "gpus"),
 			  member_text(facts, "driver"));
 	json_array_foreach (json_object_get(facts, "devices"), i, dev)

@@ -9,8 +9,8 @@
 #include "tools/shared/address.h"
 #include "tools/shared/hex.h"
 #include "tools/shared/member.h"
+#include "tools/shared/proved.h"
 
-#define PORT_MIN 1024 /* data ports are never privileged ports */
 #define MSS_MIN  500
 
 static const char *const ops[] = {
@@ -24,7 +24,7 @@ static int parse_dial(const json_t *message, struct request *out)
 	const char *address = member_text(message, "address");
 	struct dial *d = &out->dial;
 
-	out->dial_port = (int)member_int(message, "port", PORT_MIN, 65535, -1);
+	out->dial_port = (int)member_int(message, "port", PROVED_PORT_MIN, 65535, -1);
 	d->bytes = member_int(message, "bytes", 1, DIAL_BYTES_MAX, -1);
 	d->ms = (int)member_int(message, "ms", 1, DIAL_MS_MAX, -1);
 	d->mss = (int)member_int(message, "mss", 0, 65535, -1);

@@ -68,6 +68,7 @@ struct session {
 	struct responder *responder;
 	unsigned dials;
 	json_t *theirs;  /* facts of the client */
+	struct proved proved;
 	const char *end; /* describes the end of the session; NULL = it goes on */
 };
 
@@ -78,21 +79,16 @@ static json_t *do_listen(struct session *s)
 	json_t *list;
 
 	responder_stop(s->responder);
-	s->responder = ports_open(s->fd, &s->host->cfg, &s->host->probe, &list);
+	s->responder = ports_open(s->fd, s->host, &list);
 	return list ? list : json_pack("{s:s, s:[]}", "token", "", "ports");
 }
 
 static json_t *do_dial(struct session *s, const struct request *request)
 {
-	struct dial d;
-
 	if (++s->dials > DIALS_MAX)
 		return json_pack("{s:s, s:s}", "state", "failed", "error",
 				 "more connections were requested than a session may have");
-	if (!ports_find(s->fd, s->theirs, request, &d))
-		return json_pack("{s:s, s:s}", "state", "failed", "error",
-				 "the address does not belong to one of that host's devices");
-	return dial_run(&d);
+	return ports_dial(s->fd, s->host, s->theirs, request, &s->proved);
 }
 
 /* Stops the responder first: its thread must end before a process is forked. */
@@ -100,9 +96,14 @@ static int do_plugin(struct session *s, struct request *request)
 {
 	json_t *result;
 
+	if (!s->proved.count) {
+		s->end = "asked for the plugin before one of its data ports was tested: closed";
+		return -1;
+	}
 	responder_stop(s->responder);
 	s->responder = NULL;
 	request->traffic.plugin = s->host->plugin;
+	request->traffic.proved = &s->proved;
 	result = traffic_run(s->fd, &request->traffic);
 	if (*member_text(result, "error"))
 		say("  through the plugin: %s", member_text(result, "error"));
@@ -120,9 +121,12 @@ static json_t *do_facts(struct session *s, const json_t *message)
 {
 	json_t *theirs = json_object_get(message, "facts");
 
+	if (!facts_within_bounds(theirs)) {
+		s->end = "sent invalid facts: closed";
+		return NULL;
+	}
 	if (!s->theirs)
 		s->theirs = json_incref(theirs);
-
 	say("  it is %s, anynet %s", member_text(theirs, "host"), member_text(theirs, "version"));
 	return json_pack("{s:O, s:o}", "facts", s->host->facts, "way", facts_way(s->fd));
 }
@@ -171,6 +175,8 @@ static int handle_request(struct session *s, const json_t *message, int64_t seen
 		s->end = "done";
 		return -1;
 	}
+	if (s->end)
+		return -1;
 	if (!pair_send_new(s->fd, reply, REPLY_MS))
 		return 0;
 	s->end = "vanished";
@@ -212,7 +218,8 @@ static void take_turn(void)
 	alarm(SERVER_SESSION_MS / 1000);
 }
 
-static void serve_client(int fd, const struct sockaddr_storage *peer, const char *plugin)
+static void serve_client(int fd, const struct sockaddr_storage *peer,
+			 const struct server_options *o)
 {
 	static struct pair_host host; /* static, since it is too large for the stack */
 	char address[ADDRESS_TEXT], opening[PAIR_OPENING_MAX + 1];
@@ -238,7 +245,9 @@ static void serve_client(int fd, const struct sockaddr_storage *peer, const char
 	if (ret || version != PAIR_VERSION)
 		return;
 	say("%s port %d:", address, address_port(peer));
-	pair_host_read(&host, plugin);
+	pair_host_read(&host, o->plugin);
+	if (!o->bare)
+		facts_ask_libraries(host.facts);
 	say("%s %s", address, server_session(fd, &host));
 	json_decref(host.facts);
 }
@@ -320,7 +329,7 @@ static bool take_client(int listener, const struct server_options *o, struct cro
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
 		close(listener);
-		serve_client(fd, &peer, o->plugin);
+		serve_client(fd, &peer, o);
 		exit(0);
 	}
 	close(fd);

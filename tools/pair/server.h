@@ -24,6 +24,7 @@ struct server_options {
 	const char *plugin;
 	int clients; /* exit after this many connections, without those refused at once; 0 = never */
 	bool json;   /* print JSON lines */
+	bool bare;   /* leave out the facts that require loading libraries */
 };
 
 /* Returns the exit status: 2 if it cannot listen. Otherwise runs until a signal or `clients` connections. */

@@ -15,6 +15,7 @@
 #include "task.h"
 #include "tools/shared/hex.h"
 #include "tools/shared/member.h"
+#include "tools/shared/proved.h"
 #include "wire.h"
 
 #define ORDER_MS   60000 /* how long the server waits for the next order */
@@ -213,6 +214,18 @@ static int set_up(struct side *s)
 	return reply && !*s->net.error ? 0 : -1;
 }
 
+/* Returns the error, with the address to which this process may not connect, if the plugin tried one. */
+static json_t *error_of(const struct side *s)
+{
+	const char *refused = proved_refused();
+
+	if (!*s->net.error || !*refused)
+		return json_string(s->net.error);
+	return json_sprintf("%s; this host does not connect to %s: the other host named it, but "
+			    "did not answer there when data ports were tested",
+			    s->net.error, refused);
+}
+
 static json_t *measure(int fd, const struct traffic *t)
 {
 	static struct side s; /* too large for the stack */
@@ -227,7 +240,7 @@ static json_t *measure(int fd, const struct traffic *t)
 		else
 			take_orders(&s);
 	}
-	json_object_set_new(s.result, "error", json_string(s.net.error));
+	json_object_set_new(s.result, "error", error_of(&s));
 	traffic_net_close(&s.net);
 	return s.result;
 }
@@ -244,6 +257,7 @@ static json_t *run_order(void *arg)
 	const struct order *o = arg;
 
 	setenv("ANYNET_TRANSPORT", o->t->transport, 1);
+	proved_confine(o->t->proved);
 	return measure(o->fd, o->t);
 }
 

@@ -15,8 +15,11 @@
 #define TRAFFIC_PINGS        1000
 #define TRAFFIC_SET_UP_MS    20000
 
+struct proved;
+
 struct traffic {
 	bool is_client;
+	const struct proved *proved; /* the plugin connects to these only */
 	const char *plugin;    /* for driver_open */
 	const char *transport; /* "tcp" or "ib": value of ANYNET_TRANSPORT in the child */
 	int dev;

@@ -181,19 +181,33 @@ int address_interface(const struct sockaddr_storage *addr, char *name)
 	return *name ? mtu_of(name) : 0;
 }
 
+bool address_is_unicast(const struct sockaddr_storage *addr)
+{
+	struct sockaddr_storage plain = *addr;
+	const struct in6_addr *six = &((const struct sockaddr_in6 *)&plain)->sin6_addr;
+	uint32_t four;
+
+	address_plain(&plain);
+	if (plain.ss_family == AF_INET6)
+		return !IN6_IS_ADDR_UNSPECIFIED(six) && !IN6_IS_ADDR_MULTICAST(six);
+	four = ntohl(((const struct sockaddr_in *)&plain)->sin_addr.s_addr) >> 24;
+	return four && four < 224;
+}
+
 bool address_is_dialled(const char *text)
 {
 	struct sockaddr_storage addr;
-	const struct in6_addr *six = &((const struct sockaddr_in6 *)&addr)->sin6_addr;
-	uint32_t four;
 
-	if (!address_parse(text, 0, &addr) || address_is_loopback(&addr))
-		return false;
-	address_plain(&addr);
-	if (addr.ss_family == AF_INET6)
-		return !IN6_IS_ADDR_UNSPECIFIED(six) && !IN6_IS_ADDR_MULTICAST(six);
-	four = ntohl(((const struct sockaddr_in *)&addr)->sin_addr.s_addr) >> 24;
-	return four && four < 224;
+	return address_parse(text, 0, &addr) && address_is_unicast(&addr) &&
+	       !address_is_loopback(&addr);
+}
+
+bool address_is_local(const struct sockaddr_storage *addr)
+{
+	char name[IFNAMSIZ];
+
+	address_interface(addr, name);
+	return *name || address_is_loopback(addr);
 }
 
 bool interface_is_virtual(const char *name)

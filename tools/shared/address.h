@@ -35,7 +35,13 @@ void address_plain(struct sockaddr_storage *addr);
 
 bool address_is_loopback(const struct sockaddr_storage *addr);
 
-/* True for a numeric address that other hosts can connect to: not loopback, unspecified or multicast. */
+/* True for an address of one host: not unspecified, multicast, reserved or broadcast (255.255.255.255). */
+bool address_is_unicast(const struct sockaddr_storage *addr);
+
+/* True for a loopback address, or one that an interface of this host has. */
+bool address_is_local(const struct sockaddr_storage *addr);
+
+/* True for a numeric address that other hosts can connect to: unicast, and not loopback. */
 bool address_is_dialled(const char *text);
 
 /*

@@ -213,6 +213,25 @@ settings)
 	done < <(jq -r '.findings[] | "\(.level) \(.finding)"' "$out/run.json" | sed "s/'/\&#39;/g; s/\"/\&quot;/g")
 	nobody_left
 	;;
+range)
+	# A small range of ports, of which the worker takes one; on one host, a job holds the last one, and libraries do not
+	# answer. They are asked once, not for each pair.
+	make_hosts 2
+	make_ssh
+	plug 1000 0
+	export ANYNET_PORT_RANGE=47000-47003
+	ip netns exec "${hosts[1]}" python3 -c 'import socket, time
+s = socket.create_server(("10.79.0.2", 47003)); time.sleep(250)' &
+	mkdir "$out/slow"
+	mkfifo "$out/slow/libnvidia-ml.so.1" "$out/slow/libnccl.so.2"
+	echo "export LD_LIBRARY_PATH=$out/slow" >"$out/env.h2"
+	cluster '[01]' --hosts "$(names 2)" "${brief[@]}" --save "$out/run.json"
+	said '1 over TCP, 0 broken'
+	not_said '^error|GPUs|NCCL on the library'
+	said 'h2 .* NCCL not known'
+	[ "$(jq '[.links[0].measured.ports[] | select(.state == "ok")] | length' "$out/run.json")" = 4 ] ||
+		fail "not four ports"
+	;;
 rendezvous)
 	# Started by a launcher: an unauthenticated connection, a peer that joins but is no worker, two processes on one
 	# host.

@@ -9,12 +9,14 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "tools/cluster/coordinator.h"
 #include "tools/cluster/order.h"
+#include "tools/cluster/worker.h"
 #include "tools/pair/wire.h"
 #include "tools/shared/member.h"
 
@@ -112,12 +114,37 @@ static void test_no_port(void **state)
 	json_decref(doc);
 }
 
+static int port_of_worker(int first, int last)
+{
+	struct cluster_worker w = { 0 };
+	struct worker_options o = cluster_worker(&w);
+	char range[32];
+	int port;
+
+	snprintf(range, sizeof(range), "%d-%d", first, last);
+	setenv("ANYNET_PORT_RANGE", range, 1);
+	port = o.begin(o.arg);
+	assert_true(port > 0);
+	close(w.listener);
+	unsetenv("ANYNET_PORT_RANGE");
+	return port;
+}
+
+/* A worker takes a port of the range, but not the only one: the plugin listens there during the measurement. */
+static void test_port_of_worker(void **state)
+{
+	(void)state;
+	assert_in_range(port_of_worker(23000, 23999), 23000, 23999);
+	assert_int_not_equal(port_of_worker(23999, 23999), 23999);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_end_after_last_measurement),
 		cmocka_unit_test(test_early_end),
 		cmocka_unit_test(test_no_port),
+		cmocka_unit_test(test_port_of_worker),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,7 +33,7 @@ trap cleanup EXIT
 # The kernel reports the carrier some time after the other end is up.
 await_carriers() {
 	for ns in "$@"; do
-		until ip -n "$ns" -br link show eth0 | grep ' UP ' >/dev/null; do
+		while ip -n "$ns" -br link show | grep '^eth.* \(DOWN\|LOWERLAYERDOWN\) ' >/dev/null; do
 			sleep 0.01
 		done
 	done
@@ -165,6 +165,16 @@ gpus)
 	pair 1 10.78.0.2 "${gpus[@]}" FAKE_NVML=18
 	said 'warning: GPUs: 1 x .* on the other host; none on this host'
 	said 'note: NVIDIA.s driver: 535.104.05 on the other host; none on this host'
+	# Libraries that do not answer: nothing is known of them, and the client waits for the server that waits for both.
+	mkdir "$out/slow"
+	mkfifo "$out/slow/libnvidia-ml.so.1" "$out/slow/libnccl.so.2"
+	kill "$server"
+	wait "$server" 2>/dev/null
+	serve "LD_LIBRARY_PATH=$out/slow"
+	pair 0 10.78.0.2 "${gpus[@]}"
+	said 'other host.: anynet [^ ]*, NCCL not known'
+	said 'GPUs not known: NVML did not answer'
+	not_said 'NVIDIA.s driver'
 	until_served '"says":"10.78.0.1 done"'
 	command -v jq >/dev/null || skip "jq is missing"
 	jq -es 'length > 3 and all(.[]; .when and .says) and any(.[]; .client == "10.78.0.1")' "$out/served" \
@@ -332,6 +342,68 @@ killed)
 	wait "$gone"
 	[ $? = 2 ] || fail "a server that vanishes is no error"
 	said 'error: .*(closed the connection|ended)'
+	;;
+same-host)
+	# Both commands on one host, by its loopback address: the plugin uses another one.
+	make_hosts
+	serve
+	ip netns exec "$b" "$tool" pair "${brief[@]}" "127.0.0.1:$port" >"$out/said" 2>&1
+	[ $? = 0 ] || fail "status $?"
+	said 'port +outbound +10.78.0.2:[0-9]+ of eth0 +ok'
+	said 'plugin tcp +round trip'
+	;;
+several)
+	# Several NICs at each end, IPv4 and IPv6, and a control connection on one that the plugin does not use.
+	make_hosts
+	for n in 1 2 3 4; do
+		ip -n "$a" link add "eth$n" type veth peer name "eth$n" netns "$b"
+		ip -n "$a" addr add "10.78.$n.1/24" dev "eth$n"
+		ip -n "$b" addr add "10.78.$n.2/24" dev "eth$n"
+		ip -n "$a" link set "eth$n" up
+		ip -n "$b" link set "eth$n" up
+	done
+	await_carriers "$a" "$b"
+	ip -n "$a" addr add fd78::1/64 dev eth1 nodad
+	ip -n "$b" addr add fd78::2/64 dev eth1 nodad
+	serve
+	pair 0 10.78.0.2
+	[ "$(grep -c '^port .* ok$' "$out/said")" = 10 ] || fail "not ten ports"
+	kill "$server"
+	wait "$server" 2>/dev/null
+	serve NCCL_SOCKET_IFNAME=eth2,eth3
+	pair 0 10.78.0.2 NCCL_SOCKET_IFNAME=eth2,eth3
+	said 'plugin tcp +round trip'
+	kill "$server"
+	wait "$server" 2>/dev/null
+	serve NCCL_SOCKET_IFNAME=eth1 NCCL_SOCKET_FAMILY=AF_INET6
+	pair 0 10.78.0.2 NCCL_SOCKET_IFNAME=eth1 NCCL_SOCKET_FAMILY=AF_INET6
+	said 'port +outbound +fd78::2:[0-9]+ of eth1 +ok'
+	said 'plugin tcp +round trip'
+	# The plugin's TCP devices beside verbs devices prove themselves without being reported.
+	kill "$server"
+	wait "$server" 2>/dev/null
+	mkdir "$out/wire"
+	verbs=(ANYNET_TRANSPORT=auto "ANYNET_IBVERBS_LIB=$build/tests/fakes/verbs/libibverbs.so.1" NCCL_SOCKET_IFNAME=eth2)
+	adapter() {
+		echo "device fake0; port layer=eth gid=0,$1,v2,eth1; wire $out/wire"
+	}
+	serve "${verbs[@]}" "FAKE_VERBS=$(adapter 10.78.1.2)"
+	pair 0 10.78.0.2 "${verbs[@]}" "FAKE_VERBS=$(adapter 10.78.1.1)"
+	said 'plugin tcp +round trip'
+	said 'plugin ib +round trip'
+	[ "$(grep -c '^port ' "$out/said")" = 2 ] || fail "not two ports"
+	# The route depends on the source address, as on hosts with a table for each NIC. The plugin binds its sockets.
+	kill "$server"
+	wait "$server" 2>/dev/null
+	for end in "$a 1" "$b 2"; do
+		ip -n "${end% *}" route add 10.78.4.0/24 dev eth4 src "10.78.4.${end#* }" table 78
+		ip -n "${end% *}" rule add from "10.78.4.${end#* }" table 78
+		ip -n "${end% *}" route del 10.78.4.0/24 dev eth4
+	done
+	serve NCCL_SOCKET_IFNAME=eth4
+	pair 0 10.78.0.2 NCCL_SOCKET_IFNAME=eth4
+	said 'port +inbound +10.78.4.1:[0-9]+ of eth4 +ok'
+	said 'plugin tcp +round trip'
 	;;
 loopback)
 	# The settings exclude the interface that leads to the other host.

@@ -7,13 +7,15 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/shared/address.h"
 #include "tools/pair/facts.h"
+#include "tools/shared/address.h"
 #include "tools/shared/judge/finding.h"
+#include "tools/shared/judge/rates.h"
 #include "tools/shared/judge/verdict.h"
 
 #define FACTS                                                                                        \
@@ -152,6 +154,7 @@ static void test_hosts(void **state)
 	expect("remote.version", "'2'", 1, "anynet: 2 on the other host; 1 on this host");
 	expect("remote.nccl", "'2.19.3'", 1, "2.19.3 on the other host; 2.28.9 on this host");
 	expect("local.nccl", "''", 1, "none on this host");
+	expect("local.nccl", "null", 0, ""); /* not known */
 	expect("remote.kernel", "'5'", 0, "the kernel");
 	expect("remote.env.NCCL_ALGO", "'Tree'", 1, "NCCL_ALGO: Tree on the other host; Ring on this host");
 	expect("remote.env.NCCL_PROTO", "'LL'", 1, "NCCL_PROTO: LL on the other host; not set on this host");
@@ -252,6 +255,32 @@ static void test_limits(void **state)
 	}
 }
 
+/* A repetition that failed shows no loss, and an error of one is an error of the pair. */
+static void test_repetitions(void **state)
+{
+	json_t *first = load("{'state': 'ok', 'segments': 100, 'retransmits': 5}"), *pair;
+
+	(void)state;
+	first = verdict_less_lost(first, load("{'state': 'refused', 'segments': 0}"));
+	assert_true(verdict_loses(first));
+	assert_null(json_object_get(first, "losses"));
+	first = verdict_less_lost(first,
+				  load("{'state': 'ok', 'segments': 100, 'retransmits': 2}"));
+	assert_int_equal(json_array_size(json_object_get(first, "losses")), 2);
+	assert_true(fabs(verdict_loss(first) - 0.02) < 1e-9);
+	json_decref(first);
+	pair = load("{'error': '', 'runs': [{'to': 'server', 'bytes': 100, 'us': 10}]}");
+	rates_repeat(pair, load("{'error': '', 'runs': [{'to': 'server', 'bytes': 300, 'us': 10},"
+				" {'to': 'client', 'bytes': 200, 'us': 10}]}"));
+	assert_string_equal(json_string_value(json_object_get(pair, "error")), "");
+	rates_repeat(pair, load("{'error': 'no answer'}"));
+	assert_string_equal(json_string_value(json_object_get(pair, "error")), "no answer");
+	first = load("{'server': [10.0, 30.0], 'client': [20.0]}");
+	assert_true(json_equal(json_object_get(pair, "rates"), first));
+	json_decref(first);
+	json_decref(pair);
+}
+
 /* The peer's part of the result may be anything. */
 static void test_invalid_results(void **state)
 {
@@ -282,7 +311,7 @@ int main(void)
 		cmocka_unit_test(test_addresses),       cmocka_unit_test(test_hosts),
 		cmocka_unit_test(test_clock_and_route), cmocka_unit_test(test_ports),
 		cmocka_unit_test(test_streams),         cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_invalid_results),
+		cmocka_unit_test(test_invalid_results), cmocka_unit_test(test_repetitions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -129,7 +129,7 @@ struct texts texts_of(const json_t *hosts, const char *part, const char *key, co
 							    : json_object_get(host, part);
 		const json_t *value = json_object_get(from, key);
 
-		if (json_is_object(facts))
+		if (json_is_object(facts) && !json_is_null(value))
 			t.of[i] = json_is_string(value) ? json_string_value(value) : missing;
 	}
 	return t;

@@ -131,6 +131,15 @@ bool host_is_cut_off(const json_t *facts, const json_t *way)
 	return true;
 }
 
+const char *host_fact(const json_t *facts, const char *key, const char *none)
+{
+	const char *text = member_text(facts, key);
+
+	if (json_is_null(json_object_get(facts, key)))
+		return "not known";
+	return *text ? text : none;
+}
+
 /* "2 x IB 200000 Mb/s, 1 x TCP 10000 Mb/s", in device order. */
 static const char *describe_devices(const json_t *facts)
 {

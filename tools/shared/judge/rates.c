@@ -67,19 +67,33 @@ bool rates_differ(const struct rates *one, const struct rates *other)
 	return one->count && other->count && (is_slower(one, other) || is_slower(other, one));
 }
 
-void rates_add(json_t *plugin, const json_t *runs)
+static void add(json_t *rates, const json_t *runs)
 {
 	static const char *const ways[] = { "server", "client" };
-	json_t *rates = json_object_get(plugin, "rates");
 
-	if (!json_is_object(rates)) {
-		rates = json_pack("{s:[], s:[]}", ways[0], ways[1]);
-		json_object_set_new(plugin, "rates", rates);
-	}
 	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
 		double rate = rates_best(runs, ways[i]);
+		json_t *list = json_object_get(rates, ways[i]);
 
+		if (!list) {
+			list = json_array();
+			json_object_set_new(rates, ways[i], list);
+		}
 		if (rate > 0)
-			json_array_append_new(json_object_get(rates, ways[i]), json_real(rate));
+			json_array_append_new(list, json_real(rate));
 	}
+}
+
+void rates_repeat(json_t *plugin, const json_t *again)
+{
+	json_t *rates = json_object_get(plugin, "rates");
+
+	if (!rates) {
+		rates = json_object();
+		json_object_set_new(plugin, "rates", rates);
+		add(rates, json_object_get(plugin, "runs"));
+	}
+	add(rates, json_object_get(again, "runs"));
+	if (*member_text(again, "error"))
+		json_object_set(plugin, "error", json_object_get(again, "error"));
 }

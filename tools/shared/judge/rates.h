@@ -29,7 +29,10 @@ double rates_median(const struct rates *rates);
 /* True if one direction is several times as fast as the other in all measurements. */
 bool rates_differ(const struct rates *one, const struct rates *other);
 
-/* Appends the best rate of `runs` in each direction to "rates" of an element of "plugin". */
-void rates_add(json_t *plugin, const json_t *runs);
+/*
+ * Adds a repetition to an element of "plugin", which was measured here: "rates" has the best rate of the element and of
+ * each repetition, in each direction. An error of a repetition is one of the pair.
+ */
+void rates_repeat(json_t *plugin, const json_t *again);
 
 #endif

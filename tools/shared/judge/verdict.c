@@ -110,7 +110,7 @@ static const struct {
 	  "Another program answers at that address and port, or a device between the hosts cuts "
 	  "the connection.",
 	  "Check which program listens there (`ss -ltnp`), and proxies on the path." },
-	{ "busy", "All tested ports of ANYNET_PORT_RANGE are in use.",
+	{ "busy", "No port of ANYNET_PORT_RANGE can be opened there.",
 	  "Set a larger range, or end the programs that use it (`ss -ltnp`)." },
 };
 
@@ -181,6 +181,22 @@ double verdict_loss(const json_t *s)
 bool verdict_loses(const json_t *s)
 {
 	return !strcmp(member_text(s, "state"), "ok") && verdict_loss(s) > RETRANSMIT_WARN;
+}
+
+json_t *verdict_less_lost(json_t *one, json_t *other)
+{
+	json_t *losses = json_object_get(one, "losses"), *better;
+
+	if (strcmp(member_text(other, "state"), "ok") != 0) {
+		json_decref(other);
+		return one;
+	}
+	losses = losses ? json_incref(losses) : json_pack("[f]", verdict_loss(one));
+	json_array_append_new(losses, json_real(verdict_loss(other)));
+	better = verdict_loss(other) < verdict_loss(one) ? other : one;
+	json_object_set_new(better, "losses", losses);
+	json_decref(better == one ? other : one);
+	return better;
 }
 
 /* True if a virtual interface hides the cable on either host. */

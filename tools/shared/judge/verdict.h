@@ -27,6 +27,12 @@ json_t *verdict_link(const json_t *result, const struct verdict_hosts *hosts);
 double verdict_loss(const json_t *stream);
 bool verdict_loses(const json_t *stream);
 
+/*
+ * Returns the stream with the lower loss, with the losses of all repetitions in "losses", and releases the other one. A
+ * repetition that failed has lost nothing, and does not count.
+ */
+json_t *verdict_less_lost(json_t *one, json_t *other);
+
 /* True if the only errors are failures of the measurement itself, so that nothing is known about NCCL. */
 bool verdict_is_unmeasured(const json_t *findings);
 
