@@ -181,6 +181,19 @@ static void test_a_missing_library_is_named(void **state)
 	assert_int_equal(hmac_sha256("key", 3, "data", 4, mac), 0);
 }
 
+static void test_a_library_that_refuses_short_keys_is_used(void **state)
+{
+	static const char *const strict[] = { STRICT_CRYPTO, NULL };
+	uint8_t mac[HMAC_BYTES];
+	char why[512];
+
+	(void)state;
+	assert_int_equal(hmac_open(strict, why, sizeof(why)), 0);
+	assert_int_equal(hmac_sha256("key", 3, "data", 4, mac), -EIO);
+	assert_int_equal(hmac_sha256(GOOD, SECRET_MIN_BYTES, "data", 4, mac), 0);
+	assert_int_equal(hmac_open(hmac_library_names, why, sizeof(why)), 0);
+}
+
 static void test_without_a_file_there_is_no_secret(void **state)
 {
 	uint8_t mac[HMAC_BYTES];
@@ -321,6 +334,7 @@ int main(void)
 		cmocka_unit_test(test_nothing_is_computed_once_exit_has_begun),
 		cmocka_unit_test(test_hmacs_are_those_of_the_standard),
 		cmocka_unit_test(test_a_missing_library_is_named),
+		cmocka_unit_test(test_a_library_that_refuses_short_keys_is_used),
 		cmocka_unit_test_setup_teardown(test_without_a_file_there_is_no_secret, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_the_file_is_the_key, setup, teardown),
