@@ -74,46 +74,39 @@ bool registry_at(uint32_t slot, void (*visit)(struct anynet_comm *comm, void *ar
 
 void registry_each(void (*visit)(struct anynet_comm *comm, void *arg), void *arg)
 {
-	pthread_rwlock_rdlock(&lock);
-	for (uint32_t i = 0; i < comms.count; i++) {
-		struct anynet_comm *comm = slots_at(&comms, i);
-
-		if (comm)
-			visit(comm, arg);
-	}
-	pthread_rwlock_unlock(&lock);
+	for (uint32_t slot = 0; registry_at(slot, visit, arg); slot++)
+		;
 }
 
-/* Visits the comm in a slot. False: there is no such slot. *busy: not visited, because another thread has the comm's
- * lock. */
-static bool visit_slot(uint32_t slot, void (*visit)(struct anynet_comm *comm, void *arg), void *arg,
-		       bool *busy)
-{
-	struct anynet_comm *comm;
-	bool exists;
+struct entering {
+	void (*visit)(struct anynet_comm *comm, void *arg);
+	void *arg;
+	bool busy; /* not visited, because another thread has the comm's lock */
+};
 
-	pthread_rwlock_rdlock(&lock);
-	exists = slot < comms.count;
-	comm = slots_at(&comms, slot);
-	*busy = comm && !comm_try_enter(comm);
-	if (comm && !*busy) {
-		visit(comm, arg);
-		comm_leave(comm);
-	}
-	pthread_rwlock_unlock(&lock);
-	return exists;
+static void enter(struct anynet_comm *comm, void *arg)
+{
+	struct entering *entering = arg;
+
+	entering->busy = !comm_try_enter(comm);
+	if (entering->busy)
+		return;
+	entering->visit(comm, entering->arg);
+	comm_leave(comm);
 }
 
 /* Waits without the registry's lock: the thread that has the comm's lock may wait for one that needs the registry's. */
 void registry_each_entered(void (*visit)(struct anynet_comm *comm, void *arg), void *arg)
 {
 	struct timespec moment = { .tv_nsec = 20000 };
+	struct entering entering = { .visit = visit, .arg = arg };
 	uint32_t slot = 0;
-	bool busy;
 
-	while (visit_slot(slot, visit, arg, &busy))
-		if (busy)
+	while (registry_at(slot, enter, &entering)) {
+		if (entering.busy)
 			nanosleep(&moment, NULL);
 		else
 			slot++;
+		entering.busy = false;
+	}
 }

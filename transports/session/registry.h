@@ -27,7 +27,8 @@ bool registry_is_empty(void);
  * slots. */
 bool registry_at(uint32_t slot, void (*visit)(struct anynet_comm *comm, void *arg), void *arg);
 
-/* Call `visit` for all comms, while holding the registry. */
+/* Call `visit` for each comm that stays registered throughout the call, while holding the registry. It is released
+ * between two visits: one may take long, and connect, accept and close wait for it. */
 void registry_each(void (*visit)(struct anynet_comm *comm, void *arg), void *arg);
 
 /* Call `visit`, with the comm's lock, for each comm that stays registered throughout the call. Waits for the locks. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Comms are created and closed while threads of the plugin use others all the time. */
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -10,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "support/check.h"
 #include "transports/session/registry.h"
 
 #define READERS 6
@@ -120,12 +122,78 @@ static void test_each_comm_is_entered_once(void **state)
 	}
 }
 
+#define VISITED 3
+
+/* One pass over the comms, and a thread that adds another one meanwhile. */
+struct pass {
+	struct anynet_comm *late;
+	pthread_t thread;
+	unsigned visits;
+	atomic_bool begun, added;
+	bool in_between; /* it was added before the last visit */
+};
+
+static void *add_late(void *arg)
+{
+	struct pass *pass = arg;
+
+	atomic_store(&pass->begun, true);
+	check_int(registry_add(pass->late), 0);
+	atomic_store(&pass->added, true);
+	return NULL;
+}
+
+static void take_a_while(struct anynet_comm *comm, void *arg)
+{
+	const struct timespec moment = { .tv_nsec = 1000000 };
+	struct pass *pass = arg;
+
+	if (comm == pass->late)
+		return;
+	if (!pass->visits++)
+		assert_int_equal(pthread_create(&pass->thread, NULL, add_late, pass), 0);
+	while (!atomic_load(&pass->begun))
+		sched_yield();
+	pass->in_between = atomic_load(&pass->added);
+	nanosleep(&moment, NULL);
+}
+
+/* A visit may end a queue pair, or wait for a GPU. */
+static void test_a_new_comm_waits_for_one_visit_only(void **state)
+{
+	struct deadline deadline =
+		deadline_in(TEST_PATIENCE_MS, "a comm to be added between two visits");
+	struct session sessions[VISITED + 1];
+	struct anynet_comm comms[VISITED + 1];
+	bool in_between = false;
+
+	(void)state;
+	for (int i = 0; i <= VISITED; i++) {
+		sessions[i] = (struct session){ .slot = -1 };
+		comms[i] = (struct anynet_comm){ .session = &sessions[i] };
+		if (i < VISITED)
+			assert_int_equal(registry_add(&comms[i]), 0);
+	}
+	for (; !in_between; deadline_turn(&deadline)) {
+		struct pass pass = { .late = &comms[VISITED] };
+
+		registry_each(take_a_while, &pass);
+		assert_int_equal(pass.visits, VISITED);
+		pthread_join(pass.thread, NULL);
+		registry_remove(pass.late);
+		in_between = pass.in_between;
+	}
+	for (int i = 0; i < VISITED; i++)
+		registry_remove(&comms[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_new_comm_does_not_wait_for_ever),
 		cmocka_unit_test(test_a_freed_slot_is_taken_first),
 		cmocka_unit_test(test_each_comm_is_entered_once),
+		cmocka_unit_test(test_a_new_comm_waits_for_one_visit_only),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
