@@ -16,35 +16,43 @@
 #define EVENTS_PER_TURN 8
 
 static struct {
-	pthread_once_t once;
+	pthread_mutex_t lock; /* held while the set is made */
 	int epfd; /* epoll set of the nics' async_fd and the CM's descriptor; negative = none, the -errno */
 	bool (*read_cm)(bool wait);
-} events = { .once = PTHREAD_ONCE_INIT, .epfd = -1 };
+} events = { .lock = PTHREAD_MUTEX_INITIALIZER, .epfd = -ENODEV };
 
-static void create(void)
+static int add(int epfd, struct ib_nic *nic)
 {
-	events.epfd = fd_note(epoll_create1(EPOLL_CLOEXEC));
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = nic };
+	int fd = nic->context->async_fd, flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) ||
+	    (epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event) && errno != EEXIST))
+		return -errno;
+	return 0;
 }
 
 int ib_events_fd(void)
 {
-	if (ib_nic_on_offer())
-		pthread_once(&events.once, create);
-	return events.epfd;
+	struct ib_nic *nic;
+	int epfd;
+
+	pthread_mutex_lock(&events.lock);
+	if (events.epfd < 0 && ib_nic_on_offer()) {
+		events.epfd = fd_note(epoll_create1(EPOLL_CLOEXEC));
+		for (int i = 0; events.epfd >= 0 && (nic = ib_nic_opened(i)); i++)
+			add(events.epfd, nic);
+	}
+	epfd = events.epfd;
+	pthread_mutex_unlock(&events.lock);
+	return epfd;
 }
 
 static void watch(struct ib_nic *nic)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = nic };
-	int fd = nic->context->async_fd, flags, epfd = ib_events_fd(), ret = epfd < 0 ? epfd : 0;
+	int epfd = ib_events_fd(), ret = epfd < 0 ? epfd : add(epfd, nic);
 
 	carrier_set_port(nic->dev, nic->state.attr.state != IBV_PORT_ACTIVE);
-	if (!ret) {
-		flags = fcntl(fd, F_GETFL);
-		if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) ||
-		    epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event))
-			ret = -errno;
-	}
 	if (ret)
 		anynet_info("dev %s: without asynchronous events failures are detected later: %s",
 			    nic->dev->name, error_text(-ret));

@@ -14,7 +14,8 @@
 /* As ib_nic_open. Also sets the port's state (carrier.h) and has its events read from then on. Any thread. */
 struct ib_nic *ib_events_open(const struct anynet_device *dev, char *why, size_t why_bytes);
 
-/* A descriptor to poll, valid for the life of the process. Negative = none. Any thread. */
+/* A descriptor to poll, valid for the life of the process. -ENODEV: no device is offered; another -errno: it cannot be
+ * made now, but perhaps by a later call. Any thread. */
 int ib_events_fd(void);
 
 /* Reads the events that have come. One thread at a time. True = comms should look at their ports. */

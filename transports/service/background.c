@@ -270,9 +270,10 @@ static int open_descriptors(void)
 
 	background.epfd = fd_note(epoll_create1(EPOLL_CLOEXEC));
 	background.wakefd = fd_note(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	ret = background.epfd < 0     ? background.epfd
-	      : background.wakefd < 0 ? background.wakefd
-				 : watch(background.wakefd, EVENT_WAKE);
+	ret = background.epfd < 0                   ? background.epfd
+	      : background.wakefd < 0               ? background.wakefd
+	      : ports_fd < 0 && ports_fd != -ENODEV ? ports_fd
+						    : watch(background.wakefd, EVENT_WAKE);
 	if (ret) {
 		close_descriptors();
 		return ret;
