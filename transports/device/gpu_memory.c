@@ -3,8 +3,10 @@
 #include "device/gpu_memory.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <nccl_net/device.h>
 #include <nccl_net/util.h>
@@ -28,10 +30,13 @@ bool gpu_peer_memory(const char *root, char *why, size_t why_bytes)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(peers); i++) {
 		const char *name = strrchr(peers[i], '/') + 1;
-		char version[48];
+		char path[PATH_MAX], version[48];
 
-		if (!sysfs_line(version, sizeof(version), "%s/%s/version", root, peers[i]))
+		if ((size_t)snprintf(path, sizeof(path), "%s/%s/version", root, peers[i]) >=
+			    sizeof(path) ||
+		    access(path, F_OK)) /* as NCCL does */
 			continue;
+		sysfs_line(version, sizeof(version), "%s", path);
 		snprintf(why, why_bytes, "%s%s%s is loaded", name, *version ? " " : "", version);
 		return true;
 	}

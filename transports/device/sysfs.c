@@ -115,7 +115,7 @@ const char *sysfs_pci_path(const char *root, const char *class_name, const char 
 	return path;
 }
 
-bool sysfs_line(char *line, size_t bytes, const char *fmt, ...)
+void sysfs_line(char *line, size_t bytes, const char *fmt, ...)
 {
 	char path[PATH_MAX];
 	va_list args;
@@ -127,15 +127,14 @@ bool sysfs_line(char *line, size_t bytes, const char *fmt, ...)
 	n = vsnprintf(path, sizeof(path), fmt, args);
 	va_end(args);
 	if (n < 0 || (size_t)n >= sizeof(path))
-		return false;
+		return;
 	file = fopen(path, "re");
 	if (!file)
-		return errno != ENOENT && errno != ENOTDIR;
+		return;
 	if (!fgets(line, (int)bytes, file))
 		*line = 0;
 	line[strcspn(line, "\n")] = 0;
 	fclose(file);
-	return true;
 }
 
 /* The number in a file of a PCI function; -1 = none. */

@@ -22,8 +22,8 @@
  */
 const char *sysfs_pci_path(const char *root, const char *class_name, const char *name, char *path);
 
-/* The first line of a file, without its newline; "" = none, or it cannot be read. False: there is no such file. */
-bool sysfs_line(char *line, size_t bytes, const char *fmt, ...) ANYNET_PRINTF(3, 4);
+/* The first line of a file, without its newline; "" = none, or it cannot be read. */
+void sysfs_line(char *line, size_t bytes, const char *fmt, ...) ANYNET_PRINTF(3, 4);
 
 /* Number of NVIDIA GPUs on the PCI bus, used by this process or not. 0 = none, or not known. */
 int sysfs_gpus(const char *root);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -88,8 +89,18 @@ static void test_a_version_that_cannot_be_opened_is_left_out(void **state)
 {
 	(void)state;
 	tree_dir("module/nvidia_peermem");
-	tree_link("version", "module/nvidia_peermem/version");
+	assert_int_equal(mknod(tree_path("module/nvidia_peermem/version"), S_IFSOCK | 0600, 0), 0);
 	expect_peer(true, "nvidia_peermem is loaded");
+}
+
+/* NCCL takes GPU memory for out of reach then, and both must say the same. */
+static void test_a_sysfs_that_cannot_be_searched_has_none(void **state)
+{
+	char why[ANYNET_REASON_BYTES];
+
+	(void)state;
+	tree_link("module", "module"); /* also root gets ELOOP */
+	assert_false(gpu_peer_memory(tree_root(), why, sizeof(why)));
 }
 
 static void test_a_root_that_is_too_long_has_none(void **state)
@@ -200,6 +211,7 @@ int main(void)
 		with_tree(test_the_module_is_named_before_what_it_registers),
 		with_tree(test_a_version_that_cannot_be_read_is_left_out),
 		with_tree(test_a_version_that_cannot_be_opened_is_left_out),
+		with_tree(test_a_sysfs_that_cannot_be_searched_has_none),
 		with_tree(test_a_root_that_is_too_long_has_none),
 		cmocka_unit_test(test_the_device_tells_whether_it_takes_dmabufs),
 		cmocka_unit_test(test_an_old_library_takes_no_dmabufs),
