@@ -59,31 +59,35 @@ int ib_standby_find(const struct anynet_config *cfg, struct anynet_probe *probe)
 	return 0;
 }
 
-static bool is_link_local(const struct sockaddr_storage *addr)
-{
-	return addr->ss_family == AF_INET6 &&
-	       IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)addr)->sin6_addr);
-}
-
-/* An address of the interface: `wished` if it has that, else its first one that is not fading, else its first. */
+/* An address of the interface: `wished` if it has that, else its best one. */
 static const struct netif_addr *find_addr(const struct anynet_config *cfg,
 					  const struct netif_table *table, unsigned ifindex,
 					  const struct sockaddr_storage *wished)
 {
+	enum netif_rank best = NETIF_ADDR_LAST_RESORT;
 	const struct netif_addr *found = NULL;
 
 	for (size_t i = 0; i < table->addr_count; i++) {
 		const struct netif_addr *addr = &table->addrs[i];
+		enum netif_rank rank = netif_rank(&addr->addr, addr->fading);
 
-		if (addr->ifindex != ifindex || is_link_local(&addr->addr) ||
+		if (addr->ifindex != ifindex || rank >= NETIF_ADDR_LAST_RESORT ||
 		    (cfg->socket_family != AF_UNSPEC && addr->addr.ss_family != cfg->socket_family))
 			continue;
-		if (socket_same_ip(&addr->addr, wished))
+		if (rank < NETIF_ADDR_AUTOIP && socket_same_ip(&addr->addr, wished))
 			return addr;
-		if (!found || (found->fading && !addr->fading))
+		if (rank < best) {
+			best = rank;
 			found = addr;
+		}
 	}
 	return found;
+}
+
+/* 169.254/16 reaches other hosts on the same link only, if any. */
+static bool is_autoip(const struct sockaddr_storage *addr)
+{
+	return netif_rank(addr, false) == NETIF_ADDR_AUTOIP;
 }
 
 bool ib_standby_bind(const struct anynet_config *cfg, const struct netif_table *table,
@@ -96,6 +100,8 @@ bool ib_standby_bind(const struct anynet_config *cfg, const struct netif_table *
 	gid_addr(gid, &wished);
 	if (link && link->flags & IFF_UP && name_filter_pass(cfg->socket_ifname, link->name, -1))
 		addr = find_addr(cfg, table, link->index, &wished);
+	if (addr && is_autoip(&addr->addr) && standby.count && !is_autoip(&standby.devices[0].addr))
+		addr = NULL; /* the standby device reaches more hosts */
 	if (addr) {
 		dev->addr = addr->addr;
 		dev->ifindex = link->index;

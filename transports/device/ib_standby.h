@@ -31,8 +31,9 @@ void ib_standby_drop(void);
 
 /*
  * Chooses the address for the control connections of an IB device: that of its GID, or else another one of the GID's
- * network interface, if the settings allow that interface; else the address of the first standby device. Fills addr,
- * ifindex, ifname and copies_in_kernel of *dev. False = there is no address.
+ * network interface, if the settings allow that interface; else the address of the first standby device, also if the
+ * interface has only one of 169.254/16 and the standby device a better one. Fills addr, ifindex, ifname and
+ * copies_in_kernel of *dev. False = there is no address.
  */
 bool ib_standby_bind(const struct anynet_config *cfg, const struct netif_table *table,
 		     const struct gid *gid, struct anynet_device *dev);

@@ -17,49 +17,44 @@
 #define STACK_MAX  8  /* max depth of stacked interfaces (a VLAN on a VLAN); ends loops */
 #define SLOW_RATIO 10 /* a NIC this many times slower than the fastest is for management */
 
-/* Ranks of addresses for connections between hosts, best first. */
-enum addr_rank {
-	ADDR_GOOD,
-	ADDR_FADING,
-	ADDR_AUTOIP,
-	ADDR_LAST_RESORT,
-	ADDR_NEVER
-};
-
-static enum addr_rank addr_rank(const struct netif_addr *addr)
+enum netif_rank netif_rank(const struct sockaddr_storage *addr, bool fading)
 {
-	const struct sockaddr_in *v4 = (const void *)&addr->addr;
-	const struct sockaddr_in6 *v6 = (const void *)&addr->addr;
+	const struct sockaddr_in *v4 = (const void *)addr;
+	const struct sockaddr_in6 *v6 = (const void *)addr;
 
-	if (addr->addr.ss_family == AF_INET) {
+	if (addr->ss_family == AF_INET) {
 		uint32_t ip = ntohl(v4->sin_addr.s_addr);
 
 		if (ip == INADDR_ANY || IN_MULTICAST(ip))
-			return ADDR_NEVER;
-		if (ip >> 16 == 0xa9fe) /* 169.254: no address was configured */
-			return ADDR_AUTOIP;
-		return addr->fading ? ADDR_FADING : ADDR_GOOD;
+			return NETIF_ADDR_NEVER;
+		if (ip >> 16 == 0xa9fe)
+			return NETIF_ADDR_AUTOIP;
+		return fading ? NETIF_ADDR_FADING : NETIF_ADDR_GOOD;
 	}
 	if (IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr) || IN6_IS_ADDR_MULTICAST(&v6->sin6_addr) ||
 	    IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
-		return ADDR_NEVER;
-	/* A link-local address needs an interface number, which differs on the peer's host. */
+		return NETIF_ADDR_NEVER;
 	if (IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr) || IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr))
-		return ADDR_LAST_RESORT;
-	return addr->fading ? ADDR_FADING : ADDR_GOOD;
+		return NETIF_ADDR_LAST_RESORT;
+	return fading ? NETIF_ADDR_FADING : NETIF_ADDR_GOOD;
+}
+
+static enum netif_rank rank_of(const struct netif_addr *addr)
+{
+	return netif_rank(&addr->addr, addr->fading);
 }
 
 /* The best address of `link` with a rank of at most `worst`: by rank, IPv4 before IPv6, the kernel's order. */
 static const struct netif_addr *best_addr(const struct netif_table *table,
 					  const struct netif_link *link, int family,
-					  enum addr_rank worst)
+					  enum netif_rank worst)
 {
 	const struct netif_addr *best = NULL;
 	int best_rank = INT_MAX;
 
 	for (size_t i = 0; i < table->addr_count; i++) {
 		const struct netif_addr *addr = &table->addrs[i];
-		enum addr_rank rank = addr_rank(addr);
+		enum netif_rank rank = rank_of(addr);
 		int score = (int)rank * 2 + (addr->addr.ss_family == AF_INET6);
 
 		if (addr->ifindex != link->index || rank > worst || score >= best_rank)
@@ -112,8 +107,8 @@ static void judge_link(const struct choosing *choosing, const struct netif_link 
 	*verdict = (struct netif_verdict){ .chosen = true };
 	verdict->class = netif_class_of(choosing->table, link);
 	verdict->addr = best_addr(choosing->table, link, choosing->family,
-				  last_resort ? ADDR_LAST_RESORT : ADDR_AUTOIP);
-	if (verdict->addr && addr_rank(verdict->addr) == ADDR_AUTOIP &&
+				  last_resort ? NETIF_ADDR_LAST_RESORT : NETIF_ADDR_AUTOIP);
+	if (verdict->addr && rank_of(verdict->addr) == NETIF_ADDR_AUTOIP &&
 	    verdict->class < NETIF_LOCAL)
 		verdict->class = NETIF_LOCAL;
 	if (!name_filter_pass(choosing->ifname, link->name, -1))
@@ -123,7 +118,7 @@ static void judge_link(const struct choosing *choosing, const struct netif_link 
 	else if (!(link->flags & IFF_RUNNING))
 		refuse(verdict, "has no carrier");
 	else if (!verdict->addr && choosing->family != AF_INET &&
-		 best_addr(choosing->table, link, AF_INET6, ADDR_LAST_RESORT))
+		 best_addr(choosing->table, link, AF_INET6, NETIF_ADDR_LAST_RESORT))
 		refuse(verdict, "has only a link-local IPv6 address");
 	else if (!verdict->addr && link->has_unbound)
 		refuse(verdict, "no socket can be bound to its address; does it belong to a VRF?");
@@ -160,7 +155,7 @@ static const struct netif_addr *addr_in_subnet(const struct netif_table *table, 
 	for (size_t i = 0; i < table->addr_count; i++) {
 		const struct netif_addr *addr = &table->addrs[i];
 
-		if (addr->ifindex == ifindex && addr_rank(addr) <= ADDR_AUTOIP &&
+		if (addr->ifindex == ifindex && rank_of(addr) <= NETIF_ADDR_AUTOIP &&
 		    in_subnet(subnet, addr))
 			return addr;
 	}
@@ -203,7 +198,7 @@ static const char *class_text(const struct netif_link *link, const struct netif_
 {
 	if (verdict->class == NETIF_LOOPBACK)
 		return "the loopback interface";
-	if (verdict->addr && addr_rank(verdict->addr) == ADDR_AUTOIP)
+	if (verdict->addr && rank_of(verdict->addr) == NETIF_ADDR_AUTOIP)
 		return "one with a 169.254 address";
 	return *link->kind ? link->kind : "a virtual interface";
 }

@@ -59,6 +59,17 @@ enum netif_class {
 	NETIF_LOOPBACK,
 };
 
+/* Ranks of addresses for connections between hosts, best first. */
+enum netif_rank {
+	NETIF_ADDR_GOOD,
+	NETIF_ADDR_FADING,
+	NETIF_ADDR_AUTOIP, /* 169.254/16: no address was configured */
+	NETIF_ADDR_LAST_RESORT, /* link-local IPv6, which needs an interface number that differs on the peer's host; ::1 */
+	NETIF_ADDR_NEVER
+};
+
+enum netif_rank netif_rank(const struct sockaddr_storage *addr, bool fading);
+
 /* The verdict on one link. */
 struct netif_verdict {
 	bool chosen;

@@ -99,6 +99,22 @@ static void test_otherwise_the_address_of_the_first_standby(void **state)
 	expect("lo", "127.0.0.1");
 }
 
+/* As TCP's own devices: 169.254/16 comes after all others. */
+static void test_a_standby_is_better_than_an_address_that_was_not_configured(void **state)
+{
+	unsigned index = table_add(&table, "roce0", "", "169.254.7.8/16 10.1.0.1/24")->index;
+
+	(void)state;
+	set_gid("::ffff:169.254.7.8", index);
+	expect("roce0", "10.1.0.1");
+	set_gid("::ffff:169.254.9.9", table_add(&table, "roce1", "", "169.254.9.9/16")->index);
+	expect("roce1", "169.254.9.9");
+	find_standbys();
+	expect("lo", "127.0.0.1");
+	set_gid("fe80::1", index);
+	expect("roce0", "10.1.0.1");
+}
+
 static void test_an_interface_that_is_down_or_excluded_is_not_used(void **state)
 {
 	struct netif_link *roce;
@@ -132,6 +148,8 @@ int main(void)
 		cmocka_unit_test_setup(test_the_address_of_the_gid_on_its_interface, setup),
 		cmocka_unit_test_setup(test_another_address_of_the_interface, setup),
 		cmocka_unit_test_setup(test_otherwise_the_address_of_the_first_standby, setup),
+		cmocka_unit_test_setup(
+			test_a_standby_is_better_than_an_address_that_was_not_configured, setup),
 		cmocka_unit_test_setup(test_an_interface_that_is_down_or_excluded_is_not_used,
 				       setup),
 		cmocka_unit_test_setup(test_standbys_are_numbered_on, setup),
