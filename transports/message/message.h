@@ -49,7 +49,7 @@ struct message_ops {
 	/* Totals: requests posted, modulo 2^32 and from cfg->first_number on; payload bytes sent or placed. */
 	uint32_t (*requests)(const struct anynet_comm *comm);
 	uint64_t (*bytes)(const struct anynet_comm *comm);
-	/* A count that shows progress: messages acknowledged, or frames of payload placed. */
+	/* A count that shows progress: messages acknowledged, or payload that has come. */
 	uint64_t (*progress)(const struct anynet_comm *comm);
 	/* The pending requests, for a log line: "3 sends, the oldest of 1048576 bytes, tag 7 (not fully sent)". */
 	void (*describe)(const struct anynet_comm *comm, char *text, size_t bytes);

@@ -67,9 +67,16 @@ static uint64_t bytes_placed(const struct anynet_comm *base)
 	return ((const struct recv_comm *)base)->placed.bytes;
 }
 
+/* A frame counts more once it is complete, also an empty one. */
 static uint64_t progress(const struct anynet_comm *base)
 {
-	return ((const struct recv_comm *)base)->placed.chunks;
+	const struct recv_placed *placed = &((const struct recv_comm *)base)->placed;
+	uint64_t begun = 0;
+
+	for (unsigned i = 0; i < base->stream_count; i++)
+		if (base->streams[i])
+			begun += base->streams[i]->ops->begun(base->streams[i]);
+	return placed->chunks + placed->bytes + begun;
 }
 
 static void describe(const struct anynet_comm *base, char *text, size_t bytes)

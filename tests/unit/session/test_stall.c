@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include <cmocka.h>
 
@@ -147,6 +148,26 @@ static void test_a_stall_is_told_once_with_who_and_what_and_how_long(void **stat
 	warned(2, "no progress for 6 s: 1 receives, the oldest of 32 bytes, tag 8");
 }
 
+/* A message of 1 GiB may be one frame. */
+static void test_a_frame_that_comes_slowly_is_progress(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(0, 7, 0, 64);
+
+	(void)state;
+	capture_allow_warn();
+	signs_open_recv(1);
+	signs_look_after(0);
+	frame_put(signs.pair.fds[0], &frame, NULL);
+	for (int i = 0; i < 8; i++) {
+		assert_int_equal(send(signs.pair.fds[0], "part", 4, 0), 4);
+		assert_int_equal(comm_turn(signs.pair.recv), 0);
+		signs_look_after(SIGNS_STALL_MS / 2);
+	}
+	warned(0, NULL);
+	signs_look_after(SIGNS_STALL_MS);
+	warned(1, "the peer has sent nothing");
+}
+
 static void stall(void)
 {
 	signs_look_after(0);
@@ -247,6 +268,7 @@ int main(void)
 		TEST(test_a_sender_that_waits_sends_heartbeats_on_what_stands),
 		TEST(test_acknowledged_heartbeats_are_no_progress),
 		TEST(test_what_is_acknowledged_little_by_little_is_progress),
+		TEST(test_a_frame_that_comes_slowly_is_progress),
 		TEST(test_a_stall_is_told_once_with_who_and_what_and_how_long),
 		TEST(test_a_sender_says_what_its_sends_wait_for),
 		TEST(test_a_stall_of_broken_connections_says_so),

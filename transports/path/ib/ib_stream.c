@@ -275,6 +275,7 @@ static const struct anynet_stream_ops ib_recv_stream_ops = {
 	.backlog = ib_backlog,
 	.signs = ib_signs,
 	.moved = ib_moved,
+	.begun = tcp_begun, /* a queue pair brings whole frames, of up to 4 MiB */
 	.ping = ib_ping,
 	.sever = ib_sever,
 	.position = ib_position,

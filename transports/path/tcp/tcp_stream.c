@@ -195,6 +195,13 @@ static int tcp_resume(struct anynet_stream *base, int fd, struct anynet_wire_pai
 	return 0;
 }
 
+size_t tcp_begun(const struct anynet_stream *base)
+{
+	const struct tcp_rx *rx = &((const struct tcp_stream *)base)->rx;
+
+	return rx->open ? rx->frame.length - rx->left : 0;
+}
+
 void tcp_say_ping(const struct tcp_stream *stream)
 {
 	struct anynet_wire_frame frame = { .type = ANYNET_FRAME_PING };
@@ -235,6 +242,7 @@ static const struct anynet_stream_ops tcp_recv_stream_ops = {
 	.backlog = tcp_backlog,
 	.signs = tcp_signs,
 	.moved = tcp_moved,
+	.begun = tcp_begun,
 	.ping = tcp_ping,
 	.sever = tcp_sever,
 	.position = tcp_position,

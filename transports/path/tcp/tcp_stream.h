@@ -94,6 +94,7 @@ uint32_t tcp_round_trip_us(int fd);
 bool tcp_signs(struct anynet_stream *stream, struct stream_signs *signs);
 
 enum stream_moved tcp_moved(struct anynet_stream *stream);
+size_t tcp_begun(const struct anynet_stream *stream); /* receive comm */
 
 /*
  * tcp_gpu.c: payload in GPU memory, copied through bounces in host memory (gpu.h). Functions that fail have noted the
