@@ -259,6 +259,13 @@ static int forget(const struct round *round)
 	return ret;
 }
 
+bool stats_are_on(void)
+{
+	const char *dir = anynet_net.cfg->stats;
+
+	return *dir && strcmp(dir, "off");
+}
+
 void stats_begin(void)
 {
 	const char *dir = anynet_net.cfg->stats;
@@ -266,7 +273,7 @@ void stats_begin(void)
 
 	stats_end();
 	stats.begun = true;
-	if (!*dir || !strcmp(dir, "off"))
+	if (!stats_are_on())
 		return;
 	memset(stats.sums, 0, sizeof(stats.sums));
 	memset(stats.told, 0, sizeof(stats.told));
@@ -279,14 +286,14 @@ void stats_begin(void)
 			    error_text(-ret));
 }
 
-void stats_look(void)
+bool stats_look(void)
 {
 	static struct round round;
 
 	if (!stats.begun)
 		stats_begin();
 	if (stats.page.fd < 0)
-		return;
+		return false;
 	memset(&round, 0, sizeof(round));
 	round.now = os_now_ms();
 	round.clock_ms = os_now_us() / 1000;
@@ -300,10 +307,11 @@ void stats_look(void)
 	if (!round.err)
 		round.err = tell_process(&round);
 	if (!round.err)
-		return;
+		return true;
 	anynet_chat("cannot write the statistics file: %s; `anynet top` does not show this process",
 		    error_text(-round.err));
 	stats_page_close(&stats.page);
+	return false;
 }
 
 void stats_end(void)

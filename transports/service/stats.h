@@ -10,7 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Start the thread, or let it end: it runs while there are comms. Any thread; does not block. */
+/* Start the thread, or let it end: it runs while there are comms, unless the settings want no page. Any thread; does not
+ * block. */
 void stats_want(bool wanted);
 
 /* At exit: let the thread end, and wait for it for up to `ms`. False: it still runs. */
@@ -18,12 +19,15 @@ bool stats_leave(uint64_t ms);
 
 /* --- what it does. One thread at a time. --- */
 
+/* Do the settings want a page? */
+bool stats_are_on(void);
+
 /* Create the page, if the settings want one. */
 void stats_begin(void);
 
 /* Write the state of the comms in the registry; calls stats_begin first if necessary. A comm whose lock cannot be taken
- * keeps its previous record. */
-void stats_look(void);
+ * keeps its previous record. False: there is no page, and no further call makes one before stats_end. */
+bool stats_look(void);
 
 /* Remove the page: the last comm is gone. */
 void stats_end(void);

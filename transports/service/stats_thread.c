@@ -21,18 +21,29 @@ static bool wait_for_change(struct timespec until)
 	return !pthread_cond_timedwait(&writer.changed, &writer.lock, &until);
 }
 
+/* With writer.lock. Without a page there is nothing to do until no comm is left. */
+static void wait_for_next(bool writes)
+{
+	if (writes)
+		wait_for_change(thread_after(ANYNET_STATS_LOOK_MS));
+	else
+		pthread_cond_wait(&writer.changed, &writer.lock);
+}
+
 /* Calls stats_look at least once, even if no comm is left by then, because that removes stale pages of other
  * processes. */
 static void *write_stats(void *arg)
 {
+	bool writes;
+
 	pthread_mutex_lock(&writer.lock);
 	do {
 		do {
 			pthread_mutex_unlock(&writer.lock);
-			stats_look();
+			writes = stats_look();
 			pthread_mutex_lock(&writer.lock);
 			if (writer.wanted)
-				wait_for_change(thread_after(ANYNET_STATS_LOOK_MS));
+				wait_for_next(writes);
 		} while (writer.wanted);
 		pthread_mutex_unlock(&writer.lock);
 		stats_end();
@@ -66,6 +77,7 @@ static void start(void)
 
 void stats_want(bool wanted)
 {
+	wanted = wanted && stats_are_on();
 	pthread_mutex_lock(&writer.lock);
 	if (writer.wanted && !wanted && writer.runs)
 		pthread_cond_broadcast(&writer.changed);

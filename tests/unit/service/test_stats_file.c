@@ -141,6 +141,70 @@ static void test_a_hanging_file_system_delays_no_caller(void **state)
 	close_pair();
 }
 
+/* --- the thread, where there is nothing to write --- */
+
+static atomic_uint threads, waits, sleeps;
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+			  void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+			  void *arg);
+int __real_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock);
+int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock);
+int __real_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *lock,
+				  const struct timespec *until);
+int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *lock,
+				  const struct timespec *until);
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+			  void *arg)
+{
+	atomic_fetch_add(&threads, 1);
+	return __real_pthread_create(thread, attr, run, arg);
+}
+
+int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock)
+{
+	atomic_fetch_add(&waits, 1);
+	return __real_pthread_cond_wait(cond, lock);
+}
+
+int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *lock,
+				  const struct timespec *until)
+{
+	atomic_fetch_add(&sleeps, 1);
+	return __real_pthread_cond_timedwait(cond, lock, until);
+}
+
+static void test_a_thread_that_is_not_wanted_does_not_begin(void **state)
+{
+	static const char *const none[] = { "", "off" };
+	unsigned before = atomic_load(&threads);
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(none); i++) {
+		strcpy(local_cfg.stats, none[i]);
+		stats_want(true);
+		assert_true(stats_leave(TEST_PATIENCE_MS));
+	}
+	assert_int_equal(atomic_load(&threads), before);
+}
+
+static void test_a_thread_without_a_page_sleeps(void **state)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the thread to wait");
+	unsigned before = atomic_load(&sleeps);
+
+	(void)state;
+	atomic_store(&waits, 0);
+	strcpy(local_cfg.stats, "/nowhere/at/all");
+	stats_want(true);
+	while (!atomic_load(&waits) && atomic_load(&sleeps) == before)
+		deadline_turn(&deadline);
+	assert_int_equal(atomic_load(&sleeps), before);
+	assert_true(stats_leave(TEST_PATIENCE_MS));
+}
+
 /* --- other processes --- */
 
 static int exit_code(pid_t pid)
@@ -363,6 +427,8 @@ int main(void)
 		TEST(test_a_record_is_written_whole_or_it_is_an_error),
 		TEST(test_a_full_disk_ends_the_page_only),
 		TEST(test_a_hanging_file_system_delays_no_caller),
+		TEST(test_a_thread_that_is_not_wanted_does_not_begin),
+		TEST(test_a_thread_without_a_page_sleeps),
 		TEST(test_a_forked_child_does_no_harm),
 		TEST(test_old_pages_that_nobody_holds_are_removed),
 		TEST(test_an_old_page_that_is_held_stays),
