@@ -187,10 +187,11 @@ static bool is_over(void)
 
 static bool nothing_to_do(void)
 {
-	return registry_is_empty() && !listen_in_use();
+	return registry_is_empty() && !listen_in_use() && !ib_chores_pending();
 }
 
-/* There is nothing to do. A thread that adds a comm after `asleep` is set wakes this one. */
+/* There is nothing to do. A thread that adds a comm, or leaves something to destroy, after `asleep` is set wakes this
+ * one. */
 static void sleep_until_woken(void)
 {
 	struct pollfd woken = { .fd = background.wakefd, .events = POLLIN };
@@ -215,7 +216,7 @@ static void *background_thread(void *arg)
 		uint64_t now;
 		int n;
 
-		if (nothing_to_do() && !ib_chores_pending()) {
+		if (nothing_to_do()) {
 			sleep_until_woken();
 			last = os_now_ms();
 		}

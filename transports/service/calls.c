@@ -105,6 +105,7 @@ void anynet_close(struct anynet_comm *comm)
 			drain_alone(comm);
 		registry_remove(comm);
 		listen_destroy_comm(comm);
+		background_rouse(); /* its queue pairs are to be destroyed, and it may sleep by now */
 	}
 	connect_trim(NULL);
 	listen_trim();

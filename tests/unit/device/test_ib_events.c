@@ -216,6 +216,38 @@ static void test_every_event_is_acknowledged(void **state)
 	ib_events_settle();
 }
 
+/* Also if the background thread has found nothing to do before a closed comm has given its queue pairs back. */
+static bool closed_comm_leaves_no_queue_pair(void)
+{
+	const struct timespec while_it_falls_asleep = { .tv_nsec = 100000000 };
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the end of a queue pair");
+	struct pair pair = { .fds = { 0 } };
+	void *state = NULL;
+
+	setup(&state);
+	pair_open_send(&pair, 1);
+	comm_cancel(pair.send);
+	background_rouse();
+	nanosleep(&while_it_falls_asleep, NULL);
+	ib_qp_retire(ib_connector(true)); /* as comm_destroy */
+	anynet_close(pair.send);
+	while (ib_chores_pending())
+		deadline_turn(&deadline);
+	return true;
+}
+
+static void test_a_closed_comm_leaves_no_queue_pair(void **state)
+{
+	int status;
+	pid_t child = fork();
+
+	(void)state;
+	if (!child)
+		_exit(!closed_comm_leaves_no_queue_pair());
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
 /* --- chores: the background thread does not wait for them --- */
 
 static int destroy_qp(struct ibv_qp *qp)
@@ -268,6 +300,8 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_why_there_are_no_events_yet_is_logged), /* the first one */
+		cmocka_unit_test(
+			test_a_closed_comm_leaves_no_queue_pair), /* before one is made here */
 		T(test_a_port_is_down_until_it_is_up),
 		T(test_an_event_is_newer_than_what_was_read_before_it),
 		T(test_a_port_that_cannot_be_read_stays_what_it_was),
