@@ -42,14 +42,13 @@ int anynet_config_parse(const struct anynet_config_row *row, const char *value,
 	return row->parse(row, text, cfg);
 }
 
-/* NCCL lowers counts above its limit, and users' scripts rely on that. Do the same for NCCL's variables. */
 static bool row_lower_count(const struct anynet_config_row *row, const char *value,
 			    struct anynet_config *cfg)
 {
 	char text[ANYNET_LIST_BYTES], most[32];
 	long number;
 
-	if (row->parse != anynet_parse_auto_int || !trim(value, text) || anynet_parse_number(text, &number) ||
+	if (!row->lowered || !trim(value, text) || anynet_parse_number(text, &number) ||
 	    number <= row->max)
 		return false;
 	snprintf(most, sizeof(most), "%ld", row->max);
@@ -244,8 +243,7 @@ const char *anynet_config_format(const struct anynet_config_row *row,
 		return format_bytes(*number, buf, bytes);
 	if (row->parse == anynet_parse_time)
 		return format_time(*number, buf, bytes);
-	if (row->parse == anynet_parse_int || row->parse == anynet_parse_auto_int ||
-	    row->parse == anynet_parse_auto_index)
+	if (row->parse == anynet_parse_int || row->parse == anynet_parse_auto_int)
 		return format_int(*number, buf, bytes);
 	if (row->parse == anynet_parse_ports && cfg->port_min)
 		snprintf(buf, bytes, "%d-%d", cfg->port_min, cfg->port_max);

@@ -184,12 +184,6 @@ int anynet_parse_auto_int(const struct anynet_config_row *row, const char *text,
 	return 0;
 }
 
-int anynet_parse_auto_index(const struct anynet_config_row *row, const char *text,
-			    struct anynet_config *cfg)
-{
-	return anynet_parse_auto_int(row, text, cfg);
-}
-
 int anynet_parse_size(const struct anynet_config_row *row, const char *text,
 		      struct anynet_config *cfg)
 {

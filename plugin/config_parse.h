@@ -23,8 +23,7 @@ typedef int anynet_config_parser(const struct anynet_config_row *row, const char
 anynet_config_parser anynet_parse_flag;       /* (bool) 0 or any other number, on/off, … */
 anynet_config_parser anynet_parse_switch;     /* (int) enum anynet_switch */
 anynet_config_parser anynet_parse_int;        /* (int) row->min … row->max */
-anynet_config_parser anynet_parse_auto_int;   /* (int) as _int, or auto; NCCL's are lowered to max */
-anynet_config_parser anynet_parse_auto_index; /* (int) as _auto_int, but not lowered */
+anynet_config_parser anynet_parse_auto_int;   /* (int) as _int, or auto */
 anynet_config_parser anynet_parse_size;       /* (size_t) bytes, suffix k, m or g */
 anynet_config_parser anynet_parse_chunk;      /* (size_t) as _size, a multiple of 128 */
 anynet_config_parser anynet_parse_auto_size;  /* (int) bytes with suffix, or ANYNET_AUTO */

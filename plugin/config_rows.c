@@ -80,6 +80,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.offset = offsetof(struct anynet_config, io_threads),
 		.min = 0,
 		.max = 16,
+		.lowered = true,
 	},
 	{
 		.name = "ANYNET_TCP_CONNECTIONS",
@@ -92,6 +93,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.offset = offsetof(struct anynet_config, streams_per_nic),
 		.min = 1,
 		.max = ANYNET_STREAMS_MAX,
+		.lowered = true,
 	},
 	{
 		.name = "ANYNET_TCP_STRIPE",

@@ -112,6 +112,7 @@ struct anynet_config_row {
 		     struct anynet_config *cfg);
 	size_t offset; /* of the field in struct anynet_config */
 	long min, max; /* bounds of a number; max of a text: its length without the NUL */
+	bool lowered; /* a larger number in `alias` counts as max, as in NCCL, and users' scripts rely on that */
 };
 
 #define ANYNET_CONFIG_ROWS_MAX 64

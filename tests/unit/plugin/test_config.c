@@ -133,8 +133,8 @@ static void test_the_words_tell_the_bounds_of_numbers(void **state)
 		char low[32], high[32], words[128];
 
 		if (row->parse != anynet_parse_int && row->parse != anynet_parse_auto_int &&
-		    row->parse != anynet_parse_auto_index && row->parse != anynet_parse_size &&
-		    row->parse != anynet_parse_chunk && row->parse != anynet_parse_auto_size)
+		    row->parse != anynet_parse_size && row->parse != anynet_parse_chunk &&
+		    row->parse != anynet_parse_auto_size)
 			continue;
 		snprintf(low, sizeof(low), "%ld", row->min);
 		snprintf(high, sizeof(high), "%ld", row->max);
