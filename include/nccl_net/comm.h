@@ -54,8 +54,8 @@ void anynet_net_set_nccl(int version, const char *path);
 /* The network name that NCCL uses for this plugin. It is copied; `anynet top` shows it. */
 void anynet_net_set_name(const char *name);
 
-/* NCCL has destroyed the communicator `owner`. Frees its unfinished connects and accepts, closed comms that have
- * drained, and, if no listener or receive comm is left, the listening sockets. */
+/* NCCL has destroyed the communicator `owner`. Frees its unfinished connects and accepts and, if no listener or receive
+ * comm is left, the listening sockets. */
 void anynet_net_trim(const void *owner);
 
 /* Options of one connect, from NCCL's context. */

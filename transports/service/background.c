@@ -92,10 +92,8 @@ static void serve(struct anynet_comm *comm, struct look *look)
 		comm_attend(comm); /* its flag would stay set, and its peer without an answer */
 	else
 		comm_turn(comm);
-	if (comm->session->closing && !comm->session->ended && look->ended < ENDS_PER_LOOK && drain_over(comm)) {
-		comm->session->ended = true;
+	if (comm->session->closing && look->ended < ENDS_PER_LOOK && drain_over(comm))
 		look->ends[look->ended++] = comm;
-	}
 	look->urgent |= atomic_load(&comm->attention) || comm->session->closing;
 	if (atomic_load(&comm->session->watch.out))
 		ask(comm, look);
@@ -119,22 +117,6 @@ static void end_closed(struct look *look)
 		registry_remove(look->ends[i]);
 		listen_destroy_comm(look->ends[i]);
 	}
-}
-
-static void visit_closed(struct anynet_comm *comm, void *arg)
-{
-	if (atomic_load(&comm->session->closing))
-		serve(comm, arg);
-}
-
-void background_look(void)
-{
-	struct look look = { 0 };
-
-	registry_each(visit_closed, &look);
-	end_closed(&look);
-	if (!background_runs())
-		ib_chores_finish();
 }
 
 static void poke_all(struct anynet_comm *comm, void *arg)

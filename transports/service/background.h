@@ -20,7 +20,4 @@ void background_rouse(void);
 bool background_runs(void);
 void background_wake(void);
 
-/* Serve all closed comms now, in the calling thread, and destroy those that have drained. */
-void background_look(void);
-
 #endif

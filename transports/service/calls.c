@@ -58,9 +58,12 @@ void anynet_close_listener(struct anynet_listener *listener)
 void anynet_net_trim(const void *owner)
 {
 	connect_trim(owner);
-	background_look();
 	listen_drop_half_built(owner);
 	listen_trim();
+	if (background_runs())
+		background_rouse(); /* the queue pairs of what has been freed are to be destroyed */
+	else
+		ib_chores_finish();
 }
 
 /* Drain a closed comm without a background thread, for up to DRAIN_ALONE_MS. */

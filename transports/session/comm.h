@@ -48,7 +48,6 @@ struct session {
 	bool listening;          /* send comm: keeps the listening sockets open (listen_hold) */
 	bool tcp_only_told;      /* comm_tell_tcp_only has been called */
 	bool unread;             /* received frames wait for receives (comm_take_rest) */
-	bool ended;              /* drained after close: the thread that set this destroys the comm */
 	_Atomic bool closing;    /* closed by NCCL, and draining (drain.c) */
 	_Atomic bool failing;    /* comm_fail has been called: further errors are ignored */
 	_Atomic bool gpu_direct; /* GPU memory has been registered on its NIC */
