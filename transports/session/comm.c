@@ -218,10 +218,9 @@ void comm_fail(struct anynet_comm *comm, const struct anynet_stream *stream, int
 	const struct anynet_peer *peer = &comm->peer;
 	unsigned pending = comm_pending(comm);
 	char text[800], path[160] = "";
-	int none = 0;
 	va_list args;
 
-	if (comm_error(comm) || atomic_exchange(&comm->session->failing, true))
+	if (comm_error(comm))
 		return;
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
@@ -234,7 +233,7 @@ void comm_fail(struct anynet_comm *comm, const struct anynet_stream *stream, int
 		    text, error_text(-err), pending);
 	recorder_note(comm, stream, ANYNET_EVENT_FAILED, err, pending, text);
 	/* After the log line: a thread that sees the error must find its cause in the log. */
-	atomic_compare_exchange_strong(&comm->error, &none, err);
+	atomic_store(&comm->error, err);
 	recorder_tell(comm);
 }
 

@@ -49,7 +49,6 @@ struct session {
 	bool tcp_only_told;      /* comm_tell_tcp_only has been called */
 	bool unread;             /* received frames wait for receives (comm_take_rest) */
 	_Atomic bool closing;    /* closed by NCCL, and draining (drain.c) */
-	_Atomic bool failing;    /* comm_fail has been called: further errors are ignored */
 	_Atomic bool gpu_direct; /* GPU memory has been registered on its NIC */
 	_Atomic bool carrier_event; /* a carrier has changed: check the links of its NICs */
 	_Atomic bool probed;        /* sender: the peer has sent a PROBE */
@@ -139,7 +138,7 @@ void comm_watch_by_threads(struct anynet_comm *comm, const struct anynet_stream 
 
 /* End the comm: log one WARN with peer, stream (NULL = none), cause and number of pending requests, then the recorder's
  * events. From then on every request fails with `err`. Only the first call has an effect. It does not close the
- * streams: that is up to the caller. */
+ * streams: that is up to the caller. With the comm's lock. */
 void comm_fail(struct anynet_comm *comm, const struct anynet_stream *stream, int err,
 	       const char *fmt, ...) ANYNET_PRINTF(4, 5) ANYNET_COLD;
 
