@@ -271,6 +271,17 @@ int pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, co
 	return woken ? 0 : ETIMEDOUT;
 }
 
+int pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex)
+{
+	REAL(pthread_cond_wait, int, pthread_cond_t *, pthread_mutex_t *);
+	if (!inside())
+		return real(condition, mutex);
+	*state_of(mutex) = 0;
+	thread_wait(&conditions, SIM_NEVER);
+	lock_until(mutex, SIM_NEVER);
+	return 0;
+}
+
 int pthread_condattr_setclock(pthread_condattr_t *attr, clockid_t clock)
 {
 	(void)attr, (void)clock; /* all clocks are the simulated one */

@@ -258,7 +258,7 @@ static void test_limits(void **state)
 /* A repetition that failed shows no loss, and an error of one is an error of the pair. */
 static void test_repetitions(void **state)
 {
-	json_t *first = load("{'state': 'ok', 'segments': 100, 'retransmits': 5}"), *pair;
+	json_t *first = load("{'state': 'ok', 'segments': 100, 'retransmits': 5}"), *pair, *again;
 
 	(void)state;
 	first = verdict_less_lost(first, load("{'state': 'refused', 'segments': 0}"));
@@ -270,10 +270,14 @@ static void test_repetitions(void **state)
 	assert_true(fabs(verdict_loss(first) - 0.02) < 1e-9);
 	json_decref(first);
 	pair = load("{'error': '', 'runs': [{'to': 'server', 'bytes': 100, 'us': 10}]}");
-	rates_repeat(pair, load("{'error': '', 'runs': [{'to': 'server', 'bytes': 300, 'us': 10},"
-				" {'to': 'client', 'bytes': 200, 'us': 10}]}"));
+	again = load("{'error': '', 'runs': [{'to': 'server', 'bytes': 300, 'us': 10},"
+		     " {'to': 'client', 'bytes': 200, 'us': 10}]}");
+	rates_repeat(pair, again);
+	json_decref(again);
 	assert_string_equal(json_string_value(json_object_get(pair, "error")), "");
-	rates_repeat(pair, load("{'error': 'no answer'}"));
+	again = load("{'error': 'no answer'}");
+	rates_repeat(pair, again);
+	json_decref(again);
 	assert_string_equal(json_string_value(json_object_get(pair, "error")), "no answer");
 	first = load("{'server': [10.0, 30.0], 'client': [20.0]}");
 	assert_true(json_equal(json_object_get(pair, "rates"), first));
