@@ -59,6 +59,14 @@ struct door {
 	} handle;
 };
 
+static void set_ip(struct anynet_device *dev, const char *ip)
+{
+	assert_int_equal(inet_pton(AF_INET, ip, &((struct sockaddr_in *)&dev->addr)->sin_addr), 1);
+}
+
+/* A NIC whose address this host does not have, and one that works. */
+static struct anynet_device nics[2];
+
 /* Once: the background thread, started by the first connection, reads the settings from then on. */
 static int start(void **state)
 {
@@ -66,6 +74,13 @@ static int start(void **state)
 	log_to_capture();
 	capture_allow_warn();
 	local_net_start();
+	for (int i = 0; i < 2; i++) {
+		nics[i] = local_dev;
+		nics[i].index = 2 + i;
+		strcpy(nics[i].ifname, i ? "eth1" : "eth0");
+		set_ip(&nics[i], i ? "127.0.0.2" : "192.0.2.1");
+	}
+	anynet_net_start(&local_cfg, nics, 2);
 	return 0;
 }
 
@@ -181,15 +196,9 @@ static void test_the_next_address_is_tried(void **state)
 	close(door.fd);
 }
 
-static void set_ip(struct anynet_device *dev, const char *ip)
-{
-	assert_int_equal(inet_pton(AF_INET, ip, &((struct sockaddr_in *)&dev->addr)->sin_addr), 1);
-}
-
 /* The NIC that NCCL has asked for has lost its address. */
 static void test_another_nic_of_this_host_is_tried(void **state)
 {
-	static struct anynet_device nics[2];
 	struct sockaddr_storage from;
 	socklen_t bytes = sizeof(from);
 	struct anynet_wire_hello hello;
@@ -198,14 +207,7 @@ static void test_another_nic_of_this_host_is_tried(void **state)
 	int fd;
 
 	(void)state;
-	nics[0] = nics[1] = local_dev;
-	strcpy(nics[0].ifname, "eth0");
-	strcpy(nics[1].ifname, "eth1");
-	nics[1].index = 1;
-	set_ip(&nics[0], "192.0.2.1");
-	set_ip(&nics[1], "127.0.0.2");
 	local_cfg.stripe = ANYNET_SWITCH_ON;
-	anynet_net_start(&local_cfg, nics, 2);
 	from_dev = &nics[0];
 	open_door(&door, 1);
 	fd = let_in(&door, &hello);
@@ -217,9 +219,8 @@ static void test_another_nic_of_this_host_is_tried(void **state)
 	anynet_close(comm);
 	close(fd);
 	close(door.fd);
-	anynet_net_trim(&local_dev);
 	from_dev = &local_dev;
-	local_net_start();
+	local_cfg.stripe = ANYNET_SWITCH_OFF;
 }
 
 /* No packet is answered there: connections that wait for accept fill the queue. */
