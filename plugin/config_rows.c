@@ -106,7 +106,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 	},
 	{
 		.name = "ANYNET_TCP_EAGER",
-		.initial = "8k",
+		.initial = "32k",
 		.accepts = "0 to 1m bytes, suffix k or m",
 		.doc = "Sends up to this size are copied, and done when the kernel has the copy.",
 		.parse = anynet_parse_size,
@@ -116,7 +116,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 	},
 	{
 		.name = "ANYNET_TCP_REPLAY",
-		.initial = "32k",
+		.initial = "256k",
 		.accepts = "4k to 64m bytes, suffix k or m",
 		.doc = "Memory per send connection for copies that the peer has not acknowledged.",
 		.parse = anynet_parse_size,

@@ -27,12 +27,13 @@ static uint32_t size_of(size_t bytes)
 	return (uint32_t)(REPLAY_RECORD_BYTES + bytes + REPLAY_ALIGN - 1) & ~(REPLAY_ALIGN - 1);
 }
 
-/* The offset of room for `need` bytes; UINT32_MAX = none. A frame never wraps: the end of the ring is skipped. */
+/* The offset of room for `need` bytes; UINT32_MAX = none. A frame never wraps: the end of the ring is skipped. So it is
+ * when there is twice as much room at the start as all frames take: a ring that is never full uses few of its pages. */
 static uint32_t find_room(const struct replay_ring *ring, uint32_t need)
 {
 	if (ring->head < ring->tail)
 		return need < ring->tail - ring->head ? ring->head : UINT32_MAX;
-	if (need <= ring->bytes - ring->head)
+	if (need <= ring->bytes - ring->head && ring->tail / 2 < ring->head - ring->tail + need)
 		return ring->head;
 	return need < ring->tail ? 0 : UINT32_MAX;
 }

@@ -130,6 +130,26 @@ static void test_full_is_not_empty(void **state)
 	}
 }
 
+/* With few frames in use, a large ring uses few of its pages. */
+static void test_a_ring_that_is_never_full_stays_small(void **state)
+{
+	struct replay_ring large = { 0 };
+	struct replay_record *frames[3];
+	uint32_t most = 0;
+
+	(void)state;
+	assert_int_equal(replay_init(&large, 256 * RING_BYTES), 0);
+	for (unsigned i = 0; i < 1000; i++) {
+		if (i >= 3)
+			replay_release(&large, frames[i % 3]);
+		frames[i % 3] = replay_take(&large, WHOLE_FRAME);
+		assert_non_null(frames[i % 3]);
+		most = frames[i % 3]->end > most ? frames[i % 3]->end : most;
+	}
+	assert_true(most <= 3 * 3 * RING_BYTES);
+	replay_fini(&large);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -137,6 +157,7 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(test_all_room_is_free_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full_is_not_empty, setup, teardown),
+		cmocka_unit_test(test_a_ring_that_is_never_full_stays_small),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -169,7 +169,7 @@ void test_port_ranges(void **state)
 void test_eager_sends_fit_into_half_the_ring(void **state)
 {
 	(void)state;
-	load_with("ANYNET_TCP_EAGER=64k", NULL);
+	load_with("ANYNET_TCP_EAGER=64k", "ANYNET_TCP_REPLAY=64k", NULL);
 	assert_int_equal(capture_count(0, NULL), 1);
-	assert_int_equal(cfg.eager_bytes, 16 << 10);
+	assert_int_equal(cfg.eager_bytes, 32 << 10);
 }

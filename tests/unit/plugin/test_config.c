@@ -84,8 +84,8 @@ static void test_defaults_load_without_a_log_line(void **state)
 	assert_int_equal(cfg.io_threads, ANYNET_AUTO);
 	assert_int_equal(cfg.streams_per_nic, ANYNET_AUTO);
 	assert_int_equal(cfg.stripe, ANYNET_SWITCH_AUTO);
-	assert_int_equal(cfg.eager_bytes, 8 << 10);
-	assert_int_equal(cfg.replay_bytes, 32 << 10);
+	assert_int_equal(cfg.eager_bytes, 32 << 10);
+	assert_int_equal(cfg.replay_bytes, 256 << 10);
 	assert_int_equal(cfg.keep_bytes, ANYNET_AUTO);
 	assert_int_equal(cfg.chunk_bytes, 128 << 10);
 	assert_int_equal(cfg.sndbuf_bytes, ANYNET_AUTO);
