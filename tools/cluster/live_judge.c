@@ -220,13 +220,15 @@ static json_t *waiting_processes(const json_t *hosts)
 	return waiting;
 }
 
-/* Without other findings, reports a process for which others wait and which waits for none. */
-static void add_waits(const struct live *live, struct report *report, const json_t *hosts)
+/* Without other findings, reports a process for which others wait and which waits for none, in two looks in a row: the
+ * hosts are not asked at the same instant, and just after a wait the table of a host may still have it. */
+static void add_waits(struct live *live, struct report *report, const json_t *hosts)
 {
-	json_t *waiting = waiting_processes(hosts);
+	json_t *waiting = waiting_processes(hosts), *before = live->awaited;
 	const json_t *host, *wait;
 	size_t i, k;
 
+	live->awaited = json_object();
 	json_array_foreach (hosts, i, host) {
 		json_array_foreach (json_object_get(json_object_get(host, "facts"), "waits"), k,
 				    wait) {
@@ -234,15 +236,19 @@ static void add_waits(const struct live *live, struct report *report, const json
 			const char *name =
 				live_name(live, hosts, member_text(wait, "for_host"), pid);
 
-			if (json_array_size(report->list) ||
-			    member_int(wait, "ms", 0, INT64_MAX, 0) < WAITS_MS ||
+			if (member_int(wait, "ms", 0, INT64_MAX, 0) < WAITS_MS ||
 			    index_get(waiting, "%lld\n%s", pid, name) != INDEX_NONE)
+				continue;
+			index_put(live->awaited, 0, "%lld\n%s", pid, name);
+			if (json_array_size(report->list) ||
+			    index_get(before, "%lld\n%s", pid, name) == INDEX_NONE)
 				continue;
 			judge_add(report->list, &waited_for, "%s: process %lld", name, pid);
 			concerns(report, name, NULL);
 		}
 	}
 	json_decref(waiting);
+	json_decref(before);
 }
 
 static void add_left_out(struct report *report, const json_t *hosts)

@@ -70,7 +70,8 @@ struct live {
 	size_t end_count, rank_count;
 	struct pair *pairs;
 	json_t *end_index, *rank_index;
-	json_t *names; /* index: the processes of this look, and which of its hosts reports them */
+	json_t *names;   /* index: the processes of this look, and which of its hosts reports them */
+	json_t *awaited; /* index: processes of the last look for which others wait, and which wait for none */
 	unsigned look;
 };
 

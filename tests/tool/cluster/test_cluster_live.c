@@ -203,6 +203,8 @@ static void test_short_faults_are_ignored(void **state)
 	judged(live, &(struct plan){ 0 }, 10);
 	for (int i = 0; i < 5; i++) {
 		assert_string_equal(judged(live, &(struct plan){ .starved = 1 }, 2), "");
+		assert_string_equal(judged(live, &(struct plan){ .waited = 2 }, 1), "");
+		assert_string_equal(judged(live, &(struct plan){ .waited = 1 }, 1), "");
 		assert_string_equal(judged(live, &(struct plan){ 0 }, 1), "");
 		assert_string_equal(judged(live, &(struct plan){ .gone = { 1, 2 } }, 2), "");
 		assert_string_equal(judged(live, &(struct plan){ 0 }, 1), "");

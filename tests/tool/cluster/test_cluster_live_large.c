@@ -62,6 +62,7 @@ static void test_a_hung_job_is_judged_at_once(void **state)
 	(void)state;
 	for (int i = 0; i < HOSTS; i++)
 		json_array_append_new(hosts, hung_host(i, 7, 9));
+	json_decref(live_judge(live, hosts));
 	findings = live_judge(live, hosts);
 	assert_one_finding(findings, "rank-waited-for", "h7");
 	json_decref(findings);
