@@ -19,7 +19,7 @@
 
 #define MESSAGES 5
 #define BYTES    60000 /* the receiver acknowledges the first of them while others are in flight */
-#define LATE_MS  50    /* delay between the close of the sender and the start of the receiver */
+#define LATE_MS  1500  /* delay between the close of the sender and the start of the receiver */
 #define THREADS  3
 #define EXITS    40
 #define AWAY_US  3000 /* longest time from the start of the threads to exit */

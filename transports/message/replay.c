@@ -27,13 +27,20 @@ static uint32_t size_of(size_t bytes)
 	return (uint32_t)(REPLAY_RECORD_BYTES + bytes + REPLAY_ALIGN - 1) & ~(REPLAY_ALIGN - 1);
 }
 
-/* The offset of room for `need` bytes; UINT32_MAX = none. A frame never wraps: the end of the ring is skipped. So it is
- * when there is twice as much room at the start as all frames take: a ring that is never full uses few of its pages. */
+/* A ring that is never full uses few of its pages: it begins again early when so much is free at the start, and twice as
+ * much as all frames take. There is less room then than in the ring. It exceeds what a receiver leaves unacknowledged of
+ * small messages (wire.md), and a small ring never gets there. */
+static bool begins_again(const struct replay_ring *ring, uint32_t need)
+{
+	return ring->tail >= REPLAY_AGAIN_BYTES && ring->tail / 2 >= ring->head - ring->tail + need;
+}
+
+/* The offset of room for `need` bytes; UINT32_MAX = none. A frame never wraps: the end of the ring is skipped. */
 static uint32_t find_room(const struct replay_ring *ring, uint32_t need)
 {
 	if (ring->head < ring->tail)
 		return need < ring->tail - ring->head ? ring->head : UINT32_MAX;
-	if (need <= ring->bytes - ring->head && ring->tail / 2 < ring->head - ring->tail + need)
+	if (need <= ring->bytes - ring->head && !begins_again(ring, need))
 		return ring->head;
 	return need < ring->tail ? 0 : UINT32_MAX;
 }

@@ -12,6 +12,7 @@
 
 #define REPLAY_ALIGN        64u
 #define REPLAY_RECORD_BYTES 16u
+#define REPLAY_AGAIN_BYTES  (64u << 10)
 
 /* Precedes each frame. */
 struct replay_record {

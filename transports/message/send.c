@@ -325,6 +325,14 @@ static int check_for_qp(const struct send_comm *comm, const struct anynet_send *
 	return send->mr || !send->bytes ? 0 : -EADDRNOTAVAIL;
 }
 
+bool send_lacks_room(const struct anynet_comm *base, size_t bytes)
+{
+	const struct send_comm *comm = (const struct send_comm *)base;
+
+	return bytes <= comm->limits.eager &&
+	       !replay_has_room(&comm->ring, copy_bytes(comm, bytes));
+}
+
 /* The slot for the next message; NULL = none is free. */
 static struct send_msg *next_slot(const struct send_comm *comm)
 {

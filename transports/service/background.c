@@ -27,8 +27,8 @@
 #define GRACE_MS      10   /* a thread that polls a comm sees within this time that it needs attention */
 #define URGENT_MS     2    /* between two rounds while a comm needs attention soon */
 #define ENDS_PER_LOOK 64   /* closed comms destroyed in one round */
-#define EXIT_DRAIN_MS 1000 /* at exit, for draining closed comms */
-#define EXIT_WAIT_MS  2000 /* at exit, for each thread, which a disk or a driver may block */
+#define EXIT_DRAIN_MS 10000 /* at exit, for draining closed comms */
+#define EXIT_WAIT_MS  2000  /* at exit, for each thread, which a disk or a driver may block */
 
 enum {
 	EVENT_WAKE,
@@ -285,7 +285,7 @@ static void finish(void)
 		return;
 	atomic_store(&background.end_ms, os_now_ms() + EXIT_DRAIN_MS);
 	background_wake();
-	thread_join_within(background.thread, EXIT_WAIT_MS);
+	thread_join_within(background.thread, EXIT_DRAIN_MS + EXIT_WAIT_MS);
 	stats_leave(EXIT_WAIT_MS);
 	ib_chores_leave(EXIT_WAIT_MS);
 }

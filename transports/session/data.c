@@ -35,7 +35,7 @@ static int settled(struct anynet_comm *comm, int ret)
 	return err ? err : ret;
 }
 
-/* Receives acknowledgements, which free slots. */
+/* Receives acknowledgements, which free slots and room for copies. */
 static ANYNET_COLD int make_room(struct anynet_comm *comm)
 {
 	int ret = comm_turn(comm);
@@ -56,6 +56,8 @@ static int isend(struct anynet_comm *comm, const struct anynet_send *send, struc
 	struct anynet_send registered;
 	int ret = check(comm);
 
+	if (anynet_unlikely(!ret && send_lacks_room(comm, send->bytes)))
+		ret = make_room(comm);
 	if (anynet_unlikely(ret))
 		return ret;
 	ret = send_post(comm, send, req);

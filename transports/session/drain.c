@@ -2,8 +2,8 @@
 /*
  * Draining after close. Sends reported done may still be in the plugin's or the kernel's buffers, because the receiver
  * is slow or a stream is broken; so may a receiver's last acknowledgements. The comm stays, without NCCL, until the
- * peer's kernel has everything, for at most ANYNET_PEER_TIMEOUT. The background thread turns it, and at exit of the
- * process for a second (service/background.c).
+ * peer's kernel has everything, for at most ANYNET_PEER_TIMEOUT. The background thread turns it, also at exit of the
+ * process (service/background.c, EXIT_DRAIN_MS): a closed socket answers the receiver's ACK with a reset.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -16,6 +16,8 @@ static uint8_t bitmap[ANYNET_ACK_BYTES];
 
 /* --- how often the socket is read --- */
 
+ssize_t __real_recvmsg(int fd, struct msghdr *message, int flags);
+ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags);
 ssize_t __real_recv(int fd, void *to, size_t bytes, int flags);
 ssize_t __wrap_recv(int fd, void *to, size_t bytes, int flags);
 
@@ -43,6 +45,14 @@ static ssize_t read_pings(uint8_t *to, size_t bytes)
 ssize_t __wrap_recv(int fd, void *to, size_t bytes, int flags)
 {
 	ssize_t n = endless ? read_pings(to, bytes) : __real_recv(fd, to, bytes, flags);
+
+	reads += n > 0;
+	return n;
+}
+
+ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
+{
+	ssize_t n = __real_recvmsg(fd, message, flags);
 
 	reads += n > 0;
 	return n;
@@ -204,6 +214,25 @@ static void test_an_unexpected_message_is_acknowledged_before_its_receive(void *
 	pair_idle(req);
 	assert_int_equal(ack_came(), 1);
 	assert_int_equal(bitmap[0], 1);
+}
+
+/* The first read fills the staging buffer. Each other one takes payload, tail byte and the next header. */
+static void test_large_copied_messages_are_read_in_one_call_each(void **state)
+{
+	static uint8_t to[3][20000];
+	struct anynet_request *reqs[3];
+
+	(void)state;
+	pair_open_recv(&pair, 1);
+	for (uint32_t i = 0; i < 3; i++) {
+		struct anynet_wire_frame frame = frame_data(i, 0, ANYNET_FLAG_TAIL, sizeof(to[i]));
+
+		reqs[i] = pair_irecv(&pair, to[i], sizeof(to[i]), 0);
+		frame_put(pair.fds[0], &frame, data);
+	}
+	reads = 0;
+	pair_finish(reqs, 3, NULL);
+	assert_int_equal(reads, 4);
 }
 
 /* --- sender --- */
@@ -377,6 +406,7 @@ int main(void)
 		TEST(test_a_message_that_was_overtaken_is_acknowledged_at_once),
 		TEST(test_each_slot_is_acknowledged_once_in_any_order),
 		TEST(test_an_unexpected_message_is_acknowledged_before_its_receive),
+		TEST(test_large_copied_messages_are_read_in_one_call_each),
 		TEST(test_a_small_send_is_done_without_an_ack_a_large_one_with_it),
 		TEST(test_an_ack_is_read_in_one_call),
 		TEST(test_only_sends_that_wait_ask_for_acks),

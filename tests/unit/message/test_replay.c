@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "transports/message/replay.h"
+#include "transports/wire/hello.h"
 
 #define RING_BYTES  1024u
 #define LIVE_MAX    (RING_BYTES / REPLAY_ALIGN)
@@ -138,7 +139,7 @@ static void test_a_ring_that_is_never_full_stays_small(void **state)
 	uint32_t most = 0;
 
 	(void)state;
-	assert_int_equal(replay_init(&large, 256 * RING_BYTES), 0);
+	assert_int_equal(replay_init(&large, 4 * (size_t)REPLAY_AGAIN_BYTES), 0);
 	for (unsigned i = 0; i < 1000; i++) {
 		if (i >= 3)
 			replay_release(&large, frames[i % 3]);
@@ -146,8 +147,41 @@ static void test_a_ring_that_is_never_full_stays_small(void **state)
 		assert_non_null(frames[i % 3]);
 		most = frames[i % 3]->end > most ? frames[i % 3]->end : most;
 	}
-	assert_true(most <= 3 * 3 * RING_BYTES);
+	assert_true(most <= REPLAY_AGAIN_BYTES + 4 * RING_BYTES);
 	replay_fini(&large);
+}
+
+/* A queue pair reports each 16th request only. While fewer are out nothing frees the ring of queue pairs, so it must not be
+ * full. */
+static void test_fewer_frames_than_are_reported_fit(void **state)
+{
+	enum {
+		REPORTED = 16,
+		COUNT = 20000,
+		LARGEST = 529 /* of a frame by a queue pair */
+	};
+	static struct replay_record *frames[COUNT];
+	struct replay_ring small = { 0 };
+	unsigned freed = 0;
+
+	(void)state;
+	srand(3);
+	assert_int_equal(replay_init(&small, IB_REPLAY_BYTES), 0);
+	for (unsigned i = 0; i < COUNT; i++) {
+		bool look = rand() % 8 == 0;
+
+		frames[i] =
+			look ? NULL
+			     : replay_take(&small, (size_t)rand() % (rand() % 2 ? LARGEST : 64));
+		if (!frames[i]) {
+			assert_true(look || i - freed >= REPORTED);
+			while (freed < i - i % REPORTED)
+				replay_release(&small, frames[freed++]);
+			frames[i] = replay_take(&small, 41);
+		}
+		assert_non_null(frames[i]);
+	}
+	replay_fini(&small);
 }
 
 int main(void)
@@ -158,6 +192,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_all_room_is_free_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full_is_not_empty, setup, teardown),
 		cmocka_unit_test(test_a_ring_that_is_never_full_stays_small),
+		cmocka_unit_test(test_fewer_frames_than_are_reported_fit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -159,6 +159,24 @@ static void test_the_ring_is_freed_in_order_whatever_the_order_of_acks(void **st
 	}
 }
 
+/* Sends that are done at once let nobody read their ACKs. */
+static void test_acks_in_the_socket_make_room_for_a_copy(void **state)
+{
+	struct anynet_request *req;
+	uint32_t sent = 0;
+
+	(void)state;
+	pair_open_send(&pair, 1);
+	for (; !send_lacks_room(pair.send, LOCAL_EAGER_BYTES); sent++) {
+		req = pair_isend(&pair, data, LOCAL_EAGER_BYTES, 0);
+		pair_finish(&req, 1, NULL);
+	}
+	take_frames();
+	put_ack(0, 0, sent);
+	req = pair_isend(&pair, data, LOCAL_EAGER_BYTES, 0);
+	pair_finish(&req, 1, NULL);
+}
+
 static void test_the_number_of_unacknowledged_sends_is_limited(void **state)
 {
 	struct anynet_request *req;
@@ -222,6 +240,7 @@ int main(void)
 		TEST(test_the_ring_stays_full_while_its_oldest_frame_is_unacknowledged),
 		TEST(test_messages_arrive_in_order_around_a_full_ring),
 		TEST(test_the_ring_is_freed_in_order_whatever_the_order_of_acks),
+		TEST(test_acks_in_the_socket_make_room_for_a_copy),
 		TEST(test_the_number_of_unacknowledged_sends_is_limited),
 		TEST(test_a_message_that_is_never_acknowledged_holds_its_own_slot_only),
 		TEST(test_numbers_and_ring_go_round),

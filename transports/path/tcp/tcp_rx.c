@@ -49,12 +49,14 @@ static void compact(struct tcp_stream *stream)
 static size_t read_ahead(const struct tcp_stream *stream, size_t direct, size_t room)
 {
 	size_t expect = HEADER_BYTES - staged(stream) % HEADER_BYTES;
+	bool tail = stream->rx.open && stream->rx.frame.flags & ANYNET_FLAG_TAIL;
 
 	if (stream->base.comm->is_send) /* control frames are small: read all */
 		return room;
 	if (stream->rx.last >= TCP_LARGE_BYTES) /* expect another large frame: only its header */
 		return anynet_min(room, (direct ? 0 : stream->rx.left) + stream->rx.crc +
-						stream->rx.skip + expect);
+						stream->rx.skip + (tail ? ANYNET_TAIL_BYTES : 0) +
+						expect);
 	if (stream->rx.quiet && !stream->rx.left && !staged(stream))
 		return anynet_min(room, stream->rx.skip + HEADER_BYTES + stream->rx.last +
 						stream->rx.crc);
