@@ -6,7 +6,9 @@
  *
  * One look shows a very slow path, which the plugin leaves within a second. The kernel counts time in timer ticks, so
  * that a few milliseconds are too coarse; and on busy hosts the rates of one look scatter by more than a factor of
- * two. So a path that keeps its share although it is slower is judged by the sums of the whole window.
+ * two. So a path that keeps its share although it is slower is judged by the sums of the whole window. It has data in
+ * flight for most of the time. One that carries a single piece now and then has a low rate too, as each takes a round
+ * trip.
  */
 #include "live_slow.h"
 
@@ -28,6 +30,7 @@
 #define KEPT_SLOW (1.0 / 3) /* added in a look if the window shows a low rate and a queue */
 /* For that: times the median round trip. There is a short queue only, as the plugin gives the path little. */
 #define KEPT_QUEUE 1.2
+#define KEPT_BUSY  0.5 /* minimum of its time in flight, times the median */
 #define SLOWER     0.9 /* a path below this part of another's rate may be the cause for the other */
 
 static bool is_enough(const struct speed *s, double looks)
@@ -69,6 +72,7 @@ struct usual_speed slow_look(struct live *live, unsigned slot)
 	size_t bytes = live->end_count * sizeof(double);
 	double *rates = memory_get(bytes), *rtts = memory_get(bytes);
 	double *window_rates = memory_get(bytes), *window_rtts = memory_get(bytes);
+	double *window_busy = memory_get(bytes);
 	struct usual_speed usual;
 	size_t count = 0, known = 0;
 
@@ -79,6 +83,7 @@ struct usual_speed slow_look(struct live *live, unsigned slot)
 		e->window = window_of(e);
 		if (is_enough(&e->window, ENOUGH)) {
 			window_rtts[known] = e->window.rtt_us;
+			window_busy[known] = e->window.busy_us;
 			window_rates[known++] = rate_of(&e->window);
 		}
 		if (!slow_has_data(e))
@@ -92,6 +97,7 @@ struct usual_speed slow_look(struct live *live, unsigned slot)
 		.rtt_us = doubles_median(rtts, count),
 		.window_rate = known > 2 ? doubles_median(window_rates, known) : 0,
 		.window_rtt_us = doubles_median(window_rtts, known),
+		.window_busy_us = doubles_median(window_busy, known),
 	};
 	memory_release(mark);
 	return usual;
@@ -112,7 +118,8 @@ static bool was_slow(const struct end *e, const struct usual_speed *usual)
 {
 	return e->now.acked > 0 && usual->window_rate > 0 && is_enough(&e->window, ENOUGH) &&
 	       rate_of(&e->window) < usual->window_rate / 2 &&
-	       e->window.rtt_us > KEPT_QUEUE * usual->window_rtt_us;
+	       e->window.rtt_us > KEPT_QUEUE * usual->window_rtt_us &&
+	       e->window.busy_us > KEPT_BUSY * usual->window_busy_us;
 }
 
 bool slow_weight(const struct end *e, const struct usual_speed *usual, double *more)

@@ -7,8 +7,8 @@
 
 /* Medians over all paths. A rate of 0 = too few paths to compare. */
 struct usual_speed {
-	double rate, rtt_us;               /* in this look */
-	double window_rate, window_rtt_us; /* in the window */
+	double rate, rtt_us;                               /* in this look */
+	double window_rate, window_rtt_us, window_busy_us; /* in the window */
 };
 
 /* Whether the path was in use for long enough in this look to measure its rate. */

@@ -26,8 +26,8 @@
 /* The faults; numbers of hosts from 1, 0 = none. */
 struct plan {
 	int silent, starved, mute, waited; /* a host */
-	int gone[2], lossy[2], slow[2], third[2], crowded[2], brief[2], idle[2], unused[2],
-		broke[2], failed[2], moved[2], guest[2], detour[2],
+	int gone[2], lossy[2], slow[2], third[2], crowded[2], brief[2], single[2], idle[2],
+		unused[2], broke[2], failed[2], moved[2], guest[2], detour[2],
 		device; /* device: the host whose narrow network is gone; the others: a pair of hosts */
 	int loss;       /* packets of every path */
 	bool unused_all; /* no path carries data */
@@ -59,6 +59,9 @@ static struct traffic traffic(const struct plan *p, int a, int b, bool narrow)
 		return (struct traffic){ PACKETS, ACKED, 250000, 900 };
 	if (narrow && is_pair(p->brief, a, b))
 		return (struct traffic){ PACKETS / 30, ACKED / 30, 30000, 900 };
+	/* One piece in flight now and then, each for a round trip. */
+	if (narrow && is_pair(p->single, a, b))
+		return (struct traffic){ PACKETS / 8, ACKED / 8, 35000, 250 };
 	if (narrow && is_pair(p->idle, a, b))
 		return (struct traffic){ PACKETS, ACKED, 900000, 100 };
 	return (struct traffic){ PACKETS, ACKED, 100000, 100 };
@@ -171,6 +174,8 @@ static void test_each_fault_has_one_finding(void **state)
 		/* A path that shares a host with a slower one may be slow because of that. */
 		{ { .third = { 1, 2 }, .crowded = { 2, 3 } }, "path-slow:h1,h2" },
 		{ { .slow = { 1, 2 }, .crowded = { 1, 3 } }, "path-slow:h1,h2" },
+		/* A single piece in flight at a time has a low rate on a healthy path. */
+		{ { .single = { 1, 2 } }, "" },
 		/* A low rate without a queue is caused by the program. */
 		{ { .idle = { 1, 2 } }, "" },
 		/* Loss on all paths is normal for this network. */
