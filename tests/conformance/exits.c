@@ -19,7 +19,7 @@
 
 #define MESSAGES 5
 #define BYTES    60000 /* the receiver acknowledges the first of them while others are in flight */
-#define LATE_MS  1500  /* delay between the close of the sender and the start of the receiver */
+#define LATE_S   2     /* between the close of the sender and the start of the receiver */
 #define THREADS  3
 #define EXITS    40
 #define AWAY_US  3000 /* longest time from the start of the threads to exit */
@@ -63,7 +63,7 @@ static void receive_late(int fd, void *arg)
 	for (size_t i = 0; i < MESSAGES; i++)
 		recvs[i] = transfer_of(to.data + i * BYTES, BYTES, 0, NULL);
 	peer_await(fd);
-	nanosleep(&(struct timespec){ .tv_nsec = LATE_MS * 1000000 }, NULL);
+	nanosleep(&(struct timespec){ .tv_sec = LATE_S }, NULL);
 	struct flow flow = { .comm = link.recv, .transfers = recvs, .count = MESSAGES };
 	flows_run(net, &flow, 1);
 	for (size_t i = 0; i < MESSAGES; i++) {

@@ -107,8 +107,19 @@ static size_t make_ack(struct recv_comm *comm, unsigned stream, uint8_t *frame)
 	return put_control(comm, frame, &header);
 }
 
+void recv_suspect(struct anynet_comm *base, unsigned index, bool suspect)
+{
+	struct recv_owed *owed = &to_recv(base)->owed;
+	uint64_t bit = 1ull << index;
+
+	owed->suspects = suspect ? owed->suspects | bit : owed->suspects & ~bit;
+	/* The sender is to know what it has to send again. */
+	owed->ack |= suspect && owed->complete;
+}
+
 /* ACKs and CTS may have been lost with the connection. They are repeated with the message's number, because the sender
- * may have them already. A slot with a newer message has none to repeat: the sender has reused it. */
+ * may have them already. A slot with a newer message has none to repeat: the sender has reused it. So may a SUSPECT for
+ * another stream over the same path. */
 void recv_tell_again(struct anynet_comm *base, unsigned index)
 {
 	struct recv_comm *comm = to_recv(base);
@@ -120,6 +131,9 @@ void recv_tell_again(struct anynet_comm *base, unsigned index)
 		comm->owed.again[slot / 64] |= 1ull << slot % 64;
 		comm->owed.again_due = true;
 	}
+	for (unsigned i = 0; i < base->stream_count; i++)
+		if (i != index && base->streams[i] && base->streams[i]->state == STREAM_SUSPECT)
+			recv_suspect(base, i, true);
 }
 
 bool recv_owes(const struct anynet_comm *base, unsigned index)
@@ -190,16 +204,6 @@ static size_t make_suspect(struct recv_comm *comm, uint8_t *frame)
 
 	comm->owed.suspects &= comm->owed.suspects - 1;
 	return put_control(comm, frame, &header);
-}
-
-void recv_suspect(struct anynet_comm *base, unsigned index, bool suspect)
-{
-	struct recv_owed *owed = &to_recv(base)->owed;
-	uint64_t bit = 1ull << index;
-
-	owed->suspects = suspect ? owed->suspects | bit : owed->suspects & ~bit;
-	/* The sender is to know what it has to send again. */
-	owed->ack |= suspect && owed->complete;
 }
 
 void recv_bye(struct anynet_comm *base)

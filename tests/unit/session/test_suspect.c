@@ -55,6 +55,21 @@ static void test_a_receiver_tells_of_a_suspicion_once_on_another_stream(void **s
 	assert_false(suspect_came(1, 0));
 }
 
+/* Two streams over one path: the SUSPECT for one may be lost with the other's connection. */
+static void test_a_suspicion_is_repeated_on_a_new_connection(void **state)
+{
+	(void)state;
+	signs_open_recv(3);
+	signs_lose(0);
+	signs_look_after(1100);
+	assert_true(suspect_came(1, 0));
+	resume_recv_ok(&signs.pair, 1, NULL);
+	assert_true(suspect_came(1, 0));
+	resume_recv_ok(&signs.pair, 0, NULL);
+	resume_recv_ok(&signs.pair, 1, NULL);
+	assert_false(suspect_came(1, 0));
+}
+
 /* So the sender knows what it has to send again. Otherwise acknowledgements of such messages wait for each other. */
 static void test_what_has_come_is_acknowledged_when_a_path_is_suspect(void **state)
 {
@@ -287,6 +302,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, signs_setup, signs_teardown)
 		TEST(test_a_receiver_tells_of_a_suspicion_once_on_another_stream),
+		TEST(test_a_suspicion_is_repeated_on_a_new_connection),
 		TEST(test_what_has_come_is_acknowledged_when_a_path_is_suspect),
 		TEST(test_a_suspicion_waits_for_a_stream_that_works),
 		TEST(test_a_stream_does_not_suspect_itself),
