@@ -127,12 +127,14 @@ int comm_add_stream(struct anynet_comm *comm, int fd, uint16_t index, uint32_t e
 	stream->epoch = epoch;
 	stream->qp.cleared = anynet_net.cfg->first_number;
 	stream->home = pair;
+	pairs_note(&comm->session->paths, pair);
 	stream->progress.narrow = PAIRS_NONE;
 	comm->streams[index] = stream;
 	return 0;
 }
 
-struct anynet_wire_pair comm_pair_at(const struct anynet_comm *comm, int fd)
+/* UINT8_MAX: none of the comm's. */
+static struct anynet_wire_pair pair_at(const struct anynet_comm *comm, int fd)
 {
 	const struct comm_paths *paths = &comm->session->paths;
 	struct sockaddr_storage local = { 0 }, peer = { 0 }, addr;
@@ -151,9 +153,17 @@ struct anynet_wire_pair comm_pair_at(const struct anynet_comm *comm, int fd)
 	return pair;
 }
 
+struct anynet_wire_pair comm_pair_at(const struct anynet_comm *comm, int fd,
+				     struct anynet_wire_pair otherwise)
+{
+	struct anynet_wire_pair pair = pair_at(comm, fd);
+
+	return pair.from == UINT8_MAX || pair.to == UINT8_MAX ? otherwise : pair;
+}
+
 const struct anynet_device *comm_device_at(const struct anynet_comm *comm, int fd)
 {
-	struct anynet_wire_pair pair = comm_pair_at(comm, fd);
+	struct anynet_wire_pair pair = pair_at(comm, fd);
 
 	return pair.from == UINT8_MAX ? NULL : comm->session->paths.own[pair.from];
 }
@@ -307,6 +317,7 @@ void comm_stream_back(struct anynet_comm *comm, struct anynet_stream *stream, in
 	int ret;
 
 	stream->epoch = epoch;
+	pairs_note(&comm->session->paths, pair);
 	comm_stream_change(comm, stream, STREAM_UP, NULL);
 	ret = stream->ops->resume(stream, fd, pair, from);
 	if (ret) {

@@ -14,7 +14,7 @@
 #include "message/message.h"
 #include "session/recorder.h"
 
-/* What a comm needs to dial its peer again and to be recognised by it. Not changed after set-up. */
+/* What a comm needs to dial its peer again and to be recognised by it. Only `carried` changes after set-up. */
 struct comm_paths {
 	uint16_t version; /* wire version of all its connections */
 	uint64_t comm_id;
@@ -27,6 +27,8 @@ struct comm_paths {
 	const struct anynet_device *own[ANYNET_HELLO_ADDRS]; /* NICs of this side, those of `dev` first */
 	/* Where each side listens, own_addrs in the order of `own`. Port 0: not on this NIC. */
 	struct anynet_wire_addr own_addrs[ANYNET_HELLO_ADDRS], peer[ANYNET_HELLO_ADDRS];
+	/* Which pairs have carried a stream (pairs_note): for each NIC of `own` a bit for each address of `peer`. */
+	uint8_t carried[ANYNET_HELLO_ADDRS];
 };
 
 /* For the statistics: what happened to a comm. stats.c keeps the fields from `counted` on between its rounds. */
@@ -107,8 +109,9 @@ void comm_sever(struct anynet_comm *comm, struct anynet_stream *stream, int err)
 void comm_end_stream(struct anynet_comm *comm, struct anynet_stream *stream);
 bool comm_has_streams(const struct anynet_comm *comm);
 
-/* The NICs that the accepted connection `fd` joins, in the comm's paths; UINT8_MAX: none of those. */
-struct anynet_wire_pair comm_pair_at(const struct anynet_comm *comm, int fd);
+/* The NICs that the accepted connection `fd` joins, in the comm's paths; `otherwise` if one of them is not there. */
+struct anynet_wire_pair comm_pair_at(const struct anynet_comm *comm, int fd,
+				     struct anynet_wire_pair otherwise);
 
 /* The NIC of this side at which the accepted connection `fd` arrived; NULL = none of the comm's. */
 const struct anynet_device *comm_device_at(const struct anynet_comm *comm, int fd);

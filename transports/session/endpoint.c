@@ -11,9 +11,10 @@
 #include "path/ib/ib_setup.h"
 #include "session/connect.h"
 #include "session/listen_internal.h"
+#include "session/listen_sockets.h"
+#include "session/pairs.h"
 #include "session/recovery.h"
 #include "session/registry.h"
-#include "session/listen_sockets.h"
 
 struct endpoint {
 	uint8_t token[ANYNET_TOKEN_BYTES];
@@ -155,6 +156,26 @@ static int plan_streams(const struct anynet_device *dev, const struct anynet_wir
 			   wanted, plan, ANYNET_STREAMS_MAX);
 }
 
+static void know_paths(struct comm_paths *paths, const struct endpoint *endpoint,
+		       const struct anynet_wire_hello *hello,
+		       const struct anynet_device *const *set, const struct anynet_wire_addr *addrs,
+		       int count)
+{
+	*paths = (struct comm_paths){
+		.version = hello->version,
+		.comm_id = hello->comm_id,
+		.comm_hash = hello->comm_hash,
+		.dev = endpoint->listener->dev,
+		.endpoint = endpoint->listener->endpoint,
+		.own_count = (uint8_t)count,
+		.peer_count = (uint8_t)hello_addr_count(hello),
+	};
+	memcpy(paths->token, endpoint->token, sizeof(endpoint->token));
+	memcpy(paths->own, set, (size_t)count * sizeof(*set));
+	memcpy(paths->own_addrs, addrs, (size_t)count * sizeof(*addrs));
+	memcpy(paths->peer, hello->addrs, sizeof(hello->addrs));
+}
+
 /* COMM hello: creates the comm, with this connection as its stream 0. */
 static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello *hello, int fd,
 		      struct anynet_wire_hello *answer)
@@ -184,7 +205,9 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 		hello_say_no_qp(hello, answer->reason);
 	else if (answer->reason[0])
 		hello_say_no_cm(hello, answer->reason);
-	if (comm_add_stream(comm, fd, 0, hello->epoch, answer->plan[0], qp)) {
+	know_paths(&comm->session->paths, endpoint, hello, set, addrs, count);
+	if (comm_add_stream(comm, fd, 0, hello->epoch, comm_pair_at(comm, fd, answer->plan[0]),
+			    qp)) {
 		ib_qp_retire(qp);
 		comm_destroy(comm);
 		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
@@ -195,19 +218,6 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 	snprintf(comm->peer.addr, sizeof(comm->peer.addr), "%s",
 		 strrchr(comm->streams[0]->path.text, ' ') + 1);
 	endpoint->comm_id = hello->comm_id;
-	comm->session->paths = (struct comm_paths){
-		.version = hello->version,
-		.comm_id = hello->comm_id,
-		.comm_hash = hello->comm_hash,
-		.dev = listener->dev,
-		.endpoint = listener->endpoint,
-		.own_count = (uint8_t)count,
-		.peer_count = (uint8_t)hello_addr_count(hello),
-	};
-	memcpy(comm->session->paths.token, endpoint->token, sizeof(endpoint->token));
-	memcpy(comm->session->paths.own, set, (size_t)count * sizeof(*set));
-	memcpy(comm->session->paths.own_addrs, addrs, (size_t)count * sizeof(*addrs));
-	memcpy(comm->session->paths.peer, hello->addrs, sizeof(hello->addrs));
 	endpoint->comm = listener->comm = comm;
 	listener->deadline_ms = 0;
 	return 0;
@@ -225,7 +235,8 @@ static int admit_stream(struct endpoint *endpoint, const struct anynet_wire_hell
 		return refuse(answer, ANYNET_STATUS_STALE, -ESTALE, "no such path is expected");
 	if (hello->qp.kind && !comm->tcp.only)
 		qp = ib_qp_accept(comm_device_at(comm, fd), hello, answer);
-	if (comm_add_stream(comm, fd, hello->stream, hello->epoch, comm_pair_at(comm, fd), qp)) {
+	if (comm_add_stream(comm, fd, hello->stream, hello->epoch,
+			    comm_pair_at(comm, fd, PAIRS_NONE), qp)) {
 		ib_qp_retire(qp);
 		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
 	}

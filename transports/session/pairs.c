@@ -17,6 +17,20 @@ bool pairs_can_dial(const struct comm_paths *paths, struct anynet_wire_pair pair
 	       paths->peer[pair.to].port;
 }
 
+void pairs_note(struct comm_paths *paths, struct anynet_wire_pair pair)
+{
+	if (pair.from < ANYNET_HELLO_ADDRS && pair.to < ANYNET_HELLO_ADDRS)
+		paths->carried[pair.from] |= (uint8_t)(1u << pair.to);
+}
+
+bool pairs_lead_to_peer(const struct comm_paths *paths, struct anynet_wire_pair pair)
+{
+	static_assert(ANYNET_HELLO_ADDRS <= 8 * sizeof(paths->carried[0]),
+		      "a bit for each address");
+	return pair.from < ANYNET_HELLO_ADDRS && pair.to < ANYNET_HELLO_ADDRS &&
+	       paths->carried[pair.from] >> pair.to & 1;
+}
+
 static void add(struct list *list, struct anynet_wire_pair pair)
 {
 	if (list->count == PAIRS_MAX || !pairs_can_dial(list->paths, pair))

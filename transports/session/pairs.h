@@ -29,6 +29,11 @@ static inline bool pairs_equal(struct anynet_wire_pair a, struct anynet_wire_pai
 	return a.from == b.from && a.to == b.to;
 }
 
+/* pairs_note: the pair carries a stream of the comm. pairs_lead_to_peer: has it carried one? Then the peer's process is there.
+ * At any other address of the peer another process may listen: on this host, or on a network that has the same addresses. */
+void pairs_note(struct comm_paths *paths, struct anynet_wire_pair pair);
+bool pairs_lead_to_peer(const struct comm_paths *paths, struct anynet_wire_pair pair);
+
 /* Is the stream away from its best path: on a pair other than its own, or without the queue pair that it should
  * have? */
 bool pairs_away(const struct anynet_comm *comm, const struct anynet_stream *stream);

@@ -86,13 +86,6 @@ static void note_why_refused(struct anynet_comm *comm, const struct anynet_wire_
 			    recovery->refusal);
 }
 
-/* Does this pair lead to the peer's process for certain? At any other address of the peer another process may listen: on
- * this host, or on a network that has the same addresses. */
-static bool leads_to_peer(const struct anynet_stream *stream, struct anynet_wire_pair pair)
-{
-	return stream && (pairs_equal(pair, stream->home) || pairs_equal(pair, stream->path.pair));
-}
-
 /* --- the sender: dial --- */
 
 /* The peer has answered the dial of a stream: redial->dial.hello. */
@@ -167,7 +160,7 @@ static void peer_has_ended(const struct answer *answer)
 	struct anynet_comm *comm = answer->comm;
 	char why[160];
 
-	if (!leads_to_peer(answer->stream, answer->redial->pair)) {
+	if (!pairs_lead_to_peer(&comm->session->paths, answer->redial->pair)) {
 		redial_failed(comm, answer->redial, -ECONNREFUSED, answer->now);
 		return;
 	}
@@ -230,14 +223,6 @@ static void step_redial(struct anynet_comm *comm, struct redial *redial, unsigne
 
 /* --- the receiver: ask --- */
 
-static bool leads_to_sender(const struct anynet_comm *comm, struct anynet_wire_pair pair)
-{
-	for (unsigned i = 0; i < comm->stream_count; i++)
-		if (leads_to_peer(comm->streams[i], pair))
-			return true;
-	return false;
-}
-
 static void step_probe(struct anynet_comm *comm, uint64_t now)
 {
 	struct redial *probe = &comm->session->recovery->redials[0];
@@ -251,7 +236,7 @@ static void step_probe(struct anynet_comm *comm, uint64_t now)
 	if (redial_step(comm, NULL, probe, now))
 		return;
 	if (probe->dial.hello->status == ANYNET_STATUS_GONE &&
-	    !leads_to_sender(comm, probe->pair)) {
+	    !pairs_lead_to_peer(&comm->session->paths, probe->pair)) {
 		redial_failed(comm, probe, -ECONNREFUSED, now);
 		return;
 	}

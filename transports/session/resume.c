@@ -186,7 +186,8 @@ static void resume(struct anynet_comm *comm, struct stream_mail *mail)
 		return; /* the sender tries again; the epoch stays, for a SUSPECT of the connection that it may still use */
 	}
 	stream->qp.next = qp;
-	comm_stream_back(comm, stream, mail->fd, mail->hello.epoch, stream->home, position);
+	comm_stream_back(comm, stream, mail->fd, mail->hello.epoch,
+			 comm_pair_at(comm, mail->fd, stream->home), position);
 	mail->fd = -1;
 }
 

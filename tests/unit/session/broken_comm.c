@@ -15,6 +15,7 @@
 
 #include "support/capture.h"
 #include "transports/base/socket.h"
+#include "transports/session/pairs.h"
 #include "transports/session/recovery.h"
 
 struct broken_comm test = { .now = 1000000 };
@@ -105,6 +106,7 @@ void know_paths(unsigned count)
 			socket_to_wire(&local_dev.addr, (uint16_t)(PORT + i), 0, &paths->peer[i]));
 		test.comm->streams[i]->home = test.comm->streams[i]->path.pair =
 			(struct anynet_wire_pair){ (uint8_t)i, (uint8_t)i };
+		pairs_note(paths, test.comm->streams[i]->home);
 	}
 }
 

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "support/check.h"
+#include "transports/base/socket.h"
 #include "transports/wire/secret.h"
 #include "unit/environment.h"
 
@@ -86,16 +87,19 @@ void accept_once(void)
 int say(struct anynet_wire_hello hello)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "an answer");
-	struct sockaddr_in to = { .sin_family = AF_INET,
-				  .sin_port = htons(test.handle.wire.addrs[0].port),
-				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_storage from, to;
 	struct anynet_wire_hello answer;
 	ssize_t n;
 
 	assert_true(fd >= 0 && test.lines < LINES);
 	test.fds[test.lines++] = fd;
-	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	assert_true(socket_from_wire(&test.handle.wire.addrs[test.nic], 0, &to));
+	from = to;
+	((struct sockaddr_in *)&from)->sin_port = 0;
+	assert_int_equal(bind(fd, (struct sockaddr *)&from, (socklen_t)socket_addr_bytes(&from)),
+			 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, (socklen_t)socket_addr_bytes(&to)), 0);
 	assert_int_equal(send(fd, &hello, sizeof(hello), MSG_NOSIGNAL), sizeof(hello));
 	while ((n = recv(fd, &answer, sizeof(answer), MSG_DONTWAIT)) < 0 && errno == EAGAIN) {
 		accept_once();

@@ -20,6 +20,7 @@ struct connector {
 	} handle;
 	int fds[LINES]; /* the connector's ends */
 	int lines;
+	int nic; /* of the handle: connections join it and the connector's NIC of the same address */
 	int lost;       /* this many more WELCOMEs cannot be sent */
 	struct anynet_wire_hello answer; /* the last */
 };

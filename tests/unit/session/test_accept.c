@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which connections are accepted while a comm is set up (endpoint.c), and the effects of a lost WELCOME. test_ready.c
  * continues with READY. */
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -207,7 +210,71 @@ static void test_the_acceptor_may_want_checksums(void **state)
 	anynet_close(comm);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, connector_setup, connector_teardown)
+/* --- two NICs at either end, of the same addresses --- */
+
+static struct anynet_device nics[2];
+
+static int setup_two_nics(void **state)
+{
+	int ret = connector_setup(state);
+
+	anynet_close_listener(test.listener);
+	for (int i = 0; i < 2; i++) {
+		nics[i] = local_dev;
+		nics[i].index = i + 1;
+		snprintf(nics[i].ifname, sizeof(nics[i].ifname), "eth%d", i);
+		((struct sockaddr_in *)&nics[i].addr)->sin_addr.s_addr =
+			htonl(INADDR_LOOPBACK + (uint32_t)i);
+	}
+	local_cfg.stripe = ANYNET_SWITCH_ON;
+	anynet_net_start(&local_cfg, nics, 2);
+	return ret || anynet_listen(&nics[0], &local_dev, test.handle.bytes, &test.listener);
+}
+
+static int teardown_two_nics(void **state)
+{
+	int ret = connector_teardown(state);
+
+	local_net_start();
+	return ret;
+}
+
+static struct anynet_wire_hello of_two_nics(struct anynet_wire_hello hello)
+{
+	memcpy(hello.addrs, test.handle.wire.addrs, 2 * sizeof(hello.addrs[0]));
+	return of_one_stream(hello);
+}
+
+static void stream_0_joins(uint8_t nic)
+{
+	assert_true(pairs_equal(test.listener->comm->streams[0]->home,
+				(struct anynet_wire_pair){ nic, nic }));
+}
+
+/* The first ones did not reach each other. That the peer's process has ended shows there. */
+static void test_the_first_stream_is_at_home_where_it_came_from(void **state)
+{
+	(void)state;
+	test.nic = 1;
+	assert_int_equal(say(of_two_nics(hello_of(ANYNET_KIND_COMM, 0, 0))), ANYNET_STATUS_OK);
+	assert_int_equal(test.answer.streams, 2);
+	stream_0_joins(1);
+}
+
+/* With address translation between the hosts. */
+static void test_from_an_unknown_address_it_is_at_home_as_planned(void **state)
+{
+	struct anynet_wire_hello hello = of_two_nics(hello_of(ANYNET_KIND_COMM, 0, 0));
+
+	(void)state;
+	test.nic = 1;
+	hello.addrs[1].ip[3] = 77;
+	assert_int_equal(say(hello), ANYNET_STATUS_OK);
+	stream_0_joins(0);
+}
+
+#define TEST(name)          cmocka_unit_test_setup_teardown(name, connector_setup, connector_teardown)
+#define TEST_TWO_NICS(name) cmocka_unit_test_setup_teardown(name, setup_two_nics, teardown_two_nics)
 
 int main(void)
 {
@@ -224,6 +291,8 @@ int main(void)
 		TEST(test_a_stream_does_not_join_twice),
 		TEST(test_the_connector_may_want_checksums),
 		TEST(test_the_acceptor_may_want_checksums),
+		TEST_TWO_NICS(test_the_first_stream_is_at_home_where_it_came_from),
+		TEST_TWO_NICS(test_from_an_unknown_address_it_is_at_home_as_planned),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When a comm with broken streams fails or ends (give_up.c): because its peer is gone, or in time. */
 #include <errno.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -121,6 +124,22 @@ static void test_a_stream_that_does_not_recover_fails_in_time(void **state)
 	warned_of("did not come back within ANYNET_RECOVERY_TIMEOUT");
 }
 
+/* A receiver that has closed says so to each stream, over the NIC that still works. */
+static void test_a_receiver_that_has_ended_is_believed_where_any_stream_was(void **state)
+{
+	(void)state;
+	test.network = ANSWERED;
+	test.lost_port = PORT;
+	open_send_over(2);
+	cut();
+	for (int i = 0; i < 8 && !is_over(); i++) {
+		hear(ANYNET_KIND_RESUME);
+		answer(ANYNET_STATUS_GONE);
+	}
+	assert_int_equal(comm_error(test.comm), -ECONNRESET);
+	warned_of("the peer has ended this connection");
+}
+
 /* --- the receiver --- */
 
 /* Each time that it asks it is answered, until its sender has ended. */
@@ -143,6 +162,67 @@ static void test_a_receiver_asks_whether_its_sender_lives(void **state)
 	pair_irecv(&test.pair, pair_in, sizeof(pair_in), 0);
 	cut();
 	asks_until_its_sender_ends();
+	assert_int_equal(comm_error(test.comm), -ECONNRESET);
+	warned_of("the peer has ended this connection");
+}
+
+static struct anynet_device second_nic;
+
+/* Both ends have another NIC, where a connection from that of the peer arrives. */
+static int arrive_at_second_nic(void)
+{
+	struct comm_paths *paths = &test.comm->session->paths;
+	struct sockaddr_in *addr = (struct sockaddr_in *)&second_nic.addr;
+	int listener, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_storage from;
+	struct sockaddr_in to;
+
+	second_nic = local_dev;
+	addr->sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+	listener = socket_listen(&second_nic.addr, &local_cfg);
+	assert_true(listener >= 0);
+	to = *addr;
+	to.sin_port = htons((uint16_t)socket_port(listener));
+	paths->own_count = paths->peer_count = 2;
+	paths->own[1] = &second_nic;
+	assert_true(socket_to_wire(&second_nic.addr, ntohs(to.sin_port), 1, &paths->own_addrs[1]));
+	assert_true(socket_to_wire(&second_nic.addr, PORT + 1, 1, &paths->peer[1]));
+	assert_int_equal(bind(fd, (struct sockaddr *)addr, sizeof(*addr)), 0);
+	assert_int_equal(syscall(SYS_connect, fd, &to, sizeof(to)),
+			 0); /* connect() is the test's */
+	test.pair.fds[0] = fd;
+	fd = socket_accept(listener, &from);
+	assert_true(fd >= 0);
+	close(listener);
+	return fd;
+}
+
+static void resume_over_second_nic(void)
+{
+	struct anynet_wire_hello resume;
+
+	pair_hang_up(&test.pair, 0);
+	hello_fill(&resume, &local_dev, NULL, 0);
+	resume.type = ANYNET_HELLO;
+	resume.kind = ANYNET_KIND_RESUME;
+	resume.epoch = test.comm->streams[0]->epoch + 1;
+	assert_int_equal(recovery_post(test.comm, arrive_at_second_nic(), &resume, NULL), 0);
+	comm_poke(test.comm);
+	assert_true(stream_works(test.comm->streams[0]));
+}
+
+/* The stream's own NIC is dead, so there is no answer at home. */
+static void test_a_sender_that_has_ended_is_believed_where_its_stream_was_last(void **state)
+{
+	(void)state;
+	test.network = ANSWERED;
+	test.lost_port = PORT;
+	open_recv();
+	pair_irecv(&test.pair, pair_in, sizeof(pair_in), 0);
+	resume_over_second_nic();
+	cut();
+	hear(ANYNET_KIND_PROBE);
+	answer(ANYNET_STATUS_GONE);
 	assert_int_equal(comm_error(test.comm), -ECONNRESET);
 	warned_of("the peer has ended this connection");
 }
@@ -376,7 +456,9 @@ int main(void)
 		TEST(test_it_is_not_with_an_answer_in_between),
 		TEST(test_it_is_not_with_a_stale_answer_in_between),
 		TEST(test_a_stream_that_does_not_recover_fails_in_time),
+		TEST(test_a_receiver_that_has_ended_is_believed_where_any_stream_was),
 		TEST(test_a_receiver_asks_whether_its_sender_lives),
+		TEST(test_a_sender_that_has_ended_is_believed_where_its_stream_was_last),
 		TEST(test_with_a_receive_it_waits_no_longer_than_the_sender),
 		TEST(test_an_idle_one_waits_once_it_has_been_answered),
 		TEST(test_a_closed_one_asks_until_its_sender_ends),
