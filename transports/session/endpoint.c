@@ -140,18 +140,19 @@ static ANYNET_COLD int refuse_without_qp(const struct anynet_wire_hello *hello,
 	return refuse(answer, ANYNET_STATUS_TRANSPORT, -EPROTONOSUPPORT, why);
 }
 
-/* With an IB device at both ends the plan has its own ports only, because the other devices are standbys. With a peer
- * that has no IB device, it has the first port only. */
+/* Between two IB devices the plan has their own ports only, because the other devices are standbys. An IB device and a TCP
+ * device are joined by pair 0 only. */
 static int plan_streams(const struct anynet_device *dev, const struct anynet_wire_hello *hello,
 			const struct anynet_wire_addr *addrs, int addr_count,
 			struct anynet_wire_pair plan[ANYNET_STREAMS_MAX])
 {
 	int wanted = (int)anynet_max((size_t)nic_streams_wanted(dev), hello->streams);
 	bool ib = dev->transport == ANYNET_TRANSPORT_IB;
+	bool to_ib = hello->transports & 1u << ANYNET_TRANSPORT_IB;
 
-	if (ib && hello->transports & 1u << ANYNET_TRANSPORT_IB)
+	if (ib && to_ib)
 		return stream_plan_ports(anynet_members(dev), wanted, plan, ANYNET_STREAMS_MAX);
-	return stream_plan((struct nic_addrs){ hello->addrs, hello_addr_count(hello) },
+	return stream_plan((struct nic_addrs){ hello->addrs, to_ib ? 1 : hello_addr_count(hello) },
 			   (struct nic_addrs){ addrs, ib ? 1 : nic_spread(dev, addr_count) },
 			   wanted, plan, ANYNET_STREAMS_MAX);
 }

@@ -273,6 +273,20 @@ static void test_from_an_unknown_address_it_is_at_home_as_planned(void **state)
 	stream_0_joins(0);
 }
 
+/* Its further addresses are of other ports, and of NICs that only stand by. */
+static void test_an_ib_device_is_joined_by_the_first_pair_only(void **state)
+{
+	struct anynet_wire_hello hello = of_two_nics(hello_of(ANYNET_KIND_COMM, 0, 0));
+
+	(void)state;
+	hello.transports |= 1u << ANYNET_TRANSPORT_IB;
+	hello.streams = 4;
+	assert_int_equal(say(hello), ANYNET_STATUS_OK);
+	assert_int_equal(test.answer.streams, 4);
+	for (int i = 0; i < 4; i++)
+		assert_true(pairs_equal(test.answer.plan[i], (struct anynet_wire_pair){ 0, 0 }));
+}
+
 #define TEST(name)          cmocka_unit_test_setup_teardown(name, connector_setup, connector_teardown)
 #define TEST_TWO_NICS(name) cmocka_unit_test_setup_teardown(name, setup_two_nics, teardown_two_nics)
 
@@ -293,6 +307,7 @@ int main(void)
 		TEST(test_the_acceptor_may_want_checksums),
 		TEST_TWO_NICS(test_the_first_stream_is_at_home_where_it_came_from),
 		TEST_TWO_NICS(test_from_an_unknown_address_it_is_at_home_as_planned),
+		TEST_TWO_NICS(test_an_ib_device_is_joined_by_the_first_pair_only),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
