@@ -24,8 +24,14 @@ void comm_tell_tcp_only(struct anynet_comm *comm, int level)
 			    comm->tcp.why);
 }
 
-/* The peer has closed the stream, or its connection ended while the comm was idle and recovery is off. This is an error
- * only if requests are pending, or when NCCL uses the comm again. */
+/* Has the peer's side closed the connection? Any other error is one of the path, or of this host. */
+static bool is_end(int err)
+{
+	return err == -ECONNRESET || err == -EPIPE;
+}
+
+/* The peer has closed the stream, or its connection while the comm was idle and recovery is off. This is an error only if
+ * requests are pending, or when NCCL uses the comm again. */
 static void stream_ended(struct anynet_comm *comm, struct anynet_stream *stream)
 {
 	bool said_bye = stream->bye.came;
@@ -50,12 +56,11 @@ int comm_stream_broke(struct anynet_comm *comm, struct anynet_stream *stream, in
 		comm_close_streams(comm);
 		return comm_error(comm);
 	}
-	if (stream->bye.came || (!recovery_wanted() && !comm_pending(comm))) {
+	if (stream->bye.came || (!recovery_wanted() && !comm_pending(comm) && is_end(err))) {
 		stream_ended(comm, stream);
 	} else if (recovery_wanted()) {
 		comm_sever(comm, stream, err);
-		recovery_stream(comm, stream,
-				err != -ECONNRESET && err != -EPIPE && err != -EBADMSG);
+		recovery_stream(comm, stream, !is_end(err) && err != -EBADMSG);
 	} else {
 		comm_fail(comm, stream, err, "%s",
 			  err == -ECONNRESET

@@ -220,6 +220,23 @@ static void test_without_recovery_an_idle_end_is_no_error(void **state)
 	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 0);
 }
 
+/* A fault of this host is not the peer's: memory for a queue pair cannot be registered. */
+static void test_without_recovery_an_idle_fault_of_this_host_is_named(void **state)
+{
+	struct anynet_comm *comm;
+
+	(void)state;
+	local_cfg.recovery_timeout_ms = 0;
+	carrier_open(&exchange.carrier, 1);
+	comm = exchange.carrier.pair.send;
+	assert_int_equal(comm_stream_broke(comm, comm->streams[0], -ENOMEM), -ENOMEM);
+	assert_int_equal(comm_error(comm), -ENOMEM);
+	assert_false(comm->peer_closed);
+	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 1);
+	assert_int_equal(capture_count(CAPTURE_WARN, strerror(ENOMEM)), 1);
+	assert_int_equal(capture_count(CAPTURE_WARN, "the peer closed"), 0);
+}
+
 /* The stream is not resumed. */
 static void test_after_the_recovery_timeout_every_request_fails(void **state)
 {
@@ -257,6 +274,7 @@ int main(void)
 		TEST(test_a_byte_that_changed_is_noticed_and_sent_again),
 		TEST(test_without_recovery_a_cut_is_the_end),
 		TEST(test_without_recovery_an_idle_end_is_no_error),
+		TEST(test_without_recovery_an_idle_fault_of_this_host_is_named),
 		TEST(test_after_the_recovery_timeout_every_request_fails),
 	};
 
