@@ -175,6 +175,9 @@ void anynet_config_load(struct anynet_config *cfg, enum anynet_config_source *so
 	memset(cfg, 0, sizeof(*cfg));
 	for (size_t i = 0; i < anynet_config_row_count; i++)
 		sources[i] = row_load(&anynet_config_rows[i], cfg);
+	cfg->socket_subnet_own =
+		sources[row_index(offsetof(struct anynet_config, socket_subnet))] ==
+		ANYNET_FROM_ENV;
 	honour_nccl_streams(cfg, sources);
 	fit_eager_into_replay(cfg);
 	ask_launcher(cfg);

@@ -58,6 +58,7 @@ struct anynet_config {
 	char socket_ifname[ANYNET_LIST_BYTES]; /* NCCL_SOCKET_IFNAME syntax (net-api.md §5.3); "" = automatic */
 	int socket_family;	 /* AF_UNSPEC, AF_INET or AF_INET6 */
 	char socket_subnet[64];	 /* prefer interfaces in this network: "addr[/prefix]"; "" = any */
+	bool socket_subnet_own;  /* from ANYNET_SOCKET_SUBNET, not from NCCL_COMM_ID */
 	int port_min, port_max;	 /* listening ports; 0, 0 = ephemeral */
 
 	int io_threads;	   /* I/O threads of the process; ANYNET_AUTO = by cores and link speed */

@@ -13,7 +13,7 @@
 
 #include <nccl_net/config.h>
 
-#define ANYNET_DEVICES_MAX    64 /* ports of all kinds on one host; further ones are ignored with a WARN */
+#define ANYNET_DEVICES_MAX    64 /* ports of all kinds on one host, with standby and fused devices */
 #define ANYNET_CANDIDATES_MAX 128
 #define ANYNET_REASON_BYTES   200
 #define ANYNET_MEMBERS_MAX    8   /* NICs of a fused device (net-api.md §1.5) */

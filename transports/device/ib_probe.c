@@ -3,6 +3,7 @@
  * IB's probe: a verdict for the library, each device and each port that it looks at. A usable port that passes the
  * loopback becomes a device.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -27,13 +28,13 @@
 #include "device/sysfs.h"
 #include "device/verbs.h"
 
-#define PORTS_MAX (ANYNET_DEVICES_MAX - IB_STANDBY_MAX) /* max ports offered */
+static_assert(PROBE_IB_MAX + IB_STANDBY_MAX <= ANYNET_DEVICES_MAX, "indices");
 
 struct ib_probe {
 	const struct anynet_config *cfg;
 	struct anynet_probe *out;
 	struct verbs verbs;
-	struct ib_found *found; /* the ports to offer, PORTS_MAX entries; NULL = no memory */
+	struct ib_found *found; /* the ports to offer, PROBE_IB_MAX entries; NULL = no memory */
 	int found_count;
 };
 
@@ -63,7 +64,7 @@ static struct ib_found *take_port(struct ib_probe *probe, const struct verbs_por
 	struct ib_found *found = &probe->found[probe->found_count];
 	const char *verbs_name = probe->verbs.get_device_name(port->context->device);
 
-	if (probe->found_count == PORTS_MAX)
+	if (probe->found_count == PROBE_IB_MAX)
 		return NULL;
 	probe->found_count++;
 	memset(found, 0, sizeof(*found));
@@ -327,7 +328,7 @@ void anynet_ib_probe(const struct anynet_config *cfg, struct anynet_probe *out)
 	}
 	if (open_library(&probe))
 		return;
-	probe.found = calloc(PORTS_MAX, sizeof(*probe.found));
+	probe.found = calloc(PROBE_IB_MAX, sizeof(*probe.found));
 	probe_devices(&probe);
 	if (probe.found_count)
 		offer_found(&probe);

@@ -177,7 +177,7 @@ static void keep_subnet(const struct choosing *choosing, const char *text,
 			 addr_in_subnet(table, table->links[i].index, &subnet);
 	if (!found) {
 		snprintf(notes->subnet, sizeof(notes->subnet),
-			 "no interface is in that network; ignored");
+			 "no interface is in the network of %s; ignored", text);
 		return;
 	}
 	for (size_t i = 0; i < table->link_count; i++) {

@@ -22,12 +22,15 @@ void anynet_probe_verdict(struct anynet_probe *probe, enum anynet_transport_kind
 	va_end(args);
 }
 
+/* What NCCL has room for (net-api.md §1.5). */
+static const int most[] = { [ANYNET_TRANSPORT_TCP] = 16, [ANYNET_TRANSPORT_IB] = PROBE_IB_MAX };
+
 struct anynet_device *probe_add_device(struct anynet_probe *probe,
 				       enum anynet_transport_kind transport, const char *name)
 {
 	struct anynet_device *dev;
 
-	if (probe->device_count >= ANYNET_DEVICES_MAX)
+	if (probe->device_count >= most[transport])
 		return NULL;
 	dev = &probe->devices[probe->device_count];
 	memset(dev, 0, sizeof(*dev));

@@ -5,6 +5,8 @@
 
 #include <nccl_net/device.h>
 
+#define PROBE_IB_MAX 31 /* ports offered */
+
 /* Appends a device with transport, index, name, and no rail or plane; the rest is zero. NULL = the list is full. The
  * selector then sees a usable verdict without a device. */
 struct anynet_device *probe_add_device(struct anynet_probe *probe,

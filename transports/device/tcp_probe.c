@@ -105,7 +105,8 @@ void tcp_probe_table(const struct anynet_config *cfg, const struct netif_table *
 		netif_prefer_ipoib(table, cfg, verdicts);
 	note(probe, "NCCL_SOCKET_IFNAME", notes.ifname);
 	note(probe, "NCCL_SOCKET_FAMILY", notes.family);
-	note(probe, cfg->socket_subnet, notes.subnet);
+	note(probe, cfg->socket_subnet_own ? "ANYNET_SOCKET_SUBNET" : cfg->socket_subnet,
+	     notes.subnet);
 	report(cfg, table, verdicts, sysfs, probe);
 	free(verdicts);
 }

@@ -212,7 +212,8 @@ static void test_more_ports_than_fit_are_usable_but_no_devices(void **state)
 		strcat(script, device);
 	}
 	probing_run(script);
-	assert_int_equal(ib_probed.device_count, ANYNET_DEVICES_MAX - IB_STANDBY_MAX);
+	assert_int_equal(ib_probed.device_count,
+			 31); /* NCCL has no room for more in one PCI place */
 	for (int i = 0; i < ib_probed.candidate_count; i++)
 		usable += ib_probed.candidates[i].usable;
 	assert_int_equal(usable, 64); /* the selector warns of the difference */

@@ -16,6 +16,8 @@
 #include "unit/netif_table.h"
 #include "unit/sysfs_tree.h"
 
+#define DEVICES_MOST 16
+
 static struct netif_table table;
 static struct anynet_config cfg;
 static struct anynet_probe probe;
@@ -159,12 +161,19 @@ static void test_devices_come_after_those_of_another_transport(void **state)
 	assert_true(probe.devices[2].guid == 2);
 }
 
-static void test_more_interfaces_than_devices_are_told_apart(void **state)
+static int usable_count(void)
 {
 	int usable = 0;
 
+	for (int i = 0; i < probe.candidate_count; i++)
+		usable += probe.candidates[i].usable;
+	return usable;
+}
+
+static void test_more_interfaces_than_devices_are_told_apart(void **state)
+{
 	(void)state;
-	for (int i = 0; i < ANYNET_DEVICES_MAX + 5; i++) {
+	for (int i = 0; i < DEVICES_MOST + 5; i++) {
 		char name[16], addr[16];
 
 		snprintf(name, sizeof(name), "eth%d", i);
@@ -172,12 +181,31 @@ static void test_more_interfaces_than_devices_are_told_apart(void **state)
 		table_add(&table, name, "", addr);
 	}
 	run("/nowhere");
-	assert_int_equal(probe.device_count, ANYNET_DEVICES_MAX);
+	assert_int_equal(probe.device_count, DEVICES_MOST);
 	assert_int_equal(probe.devices[0].ifindex, 2);
-	assert_int_equal(probe.devices[ANYNET_DEVICES_MAX - 1].ifindex, ANYNET_DEVICES_MAX + 1);
-	for (int i = 0; i < probe.candidate_count; i++)
-		usable += probe.candidates[i].usable;
-	assert_int_equal(usable, ANYNET_DEVICES_MAX + 5);
+	assert_int_equal(probe.devices[DEVICES_MOST - 1].ifindex, DEVICES_MOST + 1);
+	assert_int_equal(usable_count(), DEVICES_MOST + 5);
+}
+
+/* Without a place of their own they share a node in NCCL, which has room for 31. */
+static void test_a_prefix_may_name_many_vlans(void **state)
+{
+	unsigned below;
+
+	(void)state;
+	below = table_add(&table, "bond0", "bond", "10.0.0.2")->index;
+	for (int i = 1; i <= 40; i++) {
+		char name[16], addr[16];
+
+		snprintf(name, sizeof(name), "bond0.%d", i);
+		snprintf(addr, sizeof(addr), "10.0.%d.2", i);
+		table_add(&table, name, "vlan", addr)->lower = below;
+	}
+	strcpy(cfg.socket_ifname, "bond0");
+	run("/nowhere");
+	assert_int_equal(probe.device_count, DEVICES_MOST);
+	assert_string_equal(probe.devices[0].name, "bond0");
+	assert_int_equal(usable_count(), 41); /* the selector warns of the difference */
 }
 
 static void test_virtual_interfaces_without_address_share_one_line(void **state)
@@ -213,8 +241,14 @@ static void test_settings_that_were_given_up_have_a_verdict(void **state)
 	assert_null(verdict_on("10.99.0.0/16")); /* not examined when interfaces are named */
 	*cfg.socket_ifname = 0;
 	run("/nowhere");
-	assert_non_null(verdict_on("10.99.0.0/16"));
+	assert_non_null(
+		verdict_on("10.99.0.0/16")); /* the address of NCCL_COMM_ID was only a hint */
 	assert_null(verdict_on("NCCL_SOCKET_IFNAME"));
+	cfg.socket_subnet_own = true;
+	run("/nowhere");
+	assert_null(verdict_on("10.99.0.0/16"));
+	assert_string_equal(verdict_on("ANYNET_SOCKET_SUBNET")->reason,
+			    "no interface is in the network of 10.99.0.0/16; ignored");
 }
 
 static int setup_with_tree(void **state)
@@ -256,6 +290,7 @@ int main(void)
 		cmocka_unit_test_setup(test_several_devices_differ_in_name_index_and_guid, setup),
 		cmocka_unit_test_setup(test_devices_come_after_those_of_another_transport, setup),
 		cmocka_unit_test_setup(test_more_interfaces_than_devices_are_told_apart, setup),
+		cmocka_unit_test_setup(test_a_prefix_may_name_many_vlans, setup),
 		cmocka_unit_test_setup(test_virtual_interfaces_without_address_share_one_line,
 				       setup),
 		cmocka_unit_test_setup(test_settings_that_were_given_up_have_a_verdict, setup),

@@ -86,7 +86,10 @@ void test_nccls_comm_id_is_a_hint_in_all_its_forms(void **state)
 		load_with(entry, NULL);
 		assert_int_equal(capture_count(0, NULL), 0);
 		assert_string_equal(cfg.socket_subnet, forms[i].subnet);
+		assert_false(cfg.socket_subnet_own);
 	}
+	load_with("ANYNET_SOCKET_SUBNET=10.0.0.1", NULL);
+	assert_true(cfg.socket_subnet_own);
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		refuse_value(row_of("ANYNET_SOCKET_SUBNET"), bad[i]);
 }
