@@ -65,8 +65,20 @@ static void use_word(int word)
 		;
 }
 
+/* Another number for `fd`, above those of the standard streams. -1 with errno: there is none. */
+static int move_up(int fd)
+{
+	int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), saved_errno = errno;
+
+	close(fd);
+	errno = saved_errno;
+	return moved;
+}
+
 int fd_note(int fd)
 {
+	if (fd >= 0 && fd <= STDERR_FILENO)
+		fd = move_up(fd);
 	if (fd < 0)
 		return -errno;
 	if (fd >= FDS_MAX) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The table of all file descriptors that the plugin keeps open, from the system call that returned one to its close.
- * "Not open" is a negative number everywhere, because 0 is a valid descriptor if the program has closed its standard
- * input.
+ * "Not open" is a negative number everywhere. None is 0, 1 or 2: if the program has closed its standard streams, the
+ * kernel gives these numbers to the next files, and what the program prints would go to a peer.
  *
  * In a child that is forked without exec (for example a PyTorch DataLoader worker) each of them is replaced by an
  * unused eventfd. Otherwise the child's copy would keep a connection open that the parent has lost or closed, and an
@@ -15,8 +15,8 @@
 #ifndef ANYNET_FD_H
 #define ANYNET_FD_H
 
-/* Add the result of a system call that opens a descriptor. Returns it, or -errno if the call failed. -EMFILE: its
- * number is too large for the table, and it is closed. */
+/* Add the result of a system call that opens a descriptor. Returns it, with another number if that is one of a standard
+ * stream, or -errno if the call failed. -EMFILE: its number is too large for the table, and it is closed. */
 int fd_note(int fd);
 
 /* Close *fd if it is open, and set it to -1. Preserves errno. */

@@ -103,6 +103,7 @@ int socket_listen(const struct sockaddr_storage *addr, const struct anynet_confi
 {
 	unsigned ports = (unsigned)(cfg->port_max - cfg->port_min + 1), start = 0;
 	struct sockaddr_storage local = *addr;
+	int err = -EADDRINUSE;
 
 	if (!cfg->port_max)
 		return listen_at(&local, 0, cfg);
@@ -111,10 +112,12 @@ int socket_listen(const struct sockaddr_storage *addr, const struct anynet_confi
 	for (unsigned i = 0; i < ports; i++) {
 		int fd = listen_at(&local, cfg->port_min + (int)((start + i) % ports), cfg);
 
-		if (fd != -EADDRINUSE)
+		if (fd != -EADDRINUSE && fd != -EACCES)
 			return fd;
+		if (fd == -EACCES) /* below net.ipv4.ip_unprivileged_port_start */
+			err = fd;
 	}
-	return -EADDRINUSE;
+	return err;
 }
 
 /* Within a host no queue can build up, so congestion control that paces by estimated bandwidth only costs timers.

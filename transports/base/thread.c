@@ -2,9 +2,11 @@
 /* Threads; see thread.h. */
 #include "base/thread.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,15 +29,29 @@ static void mask_signals(sigset_t *old)
 	pthread_sigmask(SIG_SETMASK, &mask, old);
 }
 
+/* glibc takes static TLS, the program's too, out of the stack that it maps. How much is known only by a function that is private
+ * to it; OpenJDK and Rust use that as well. 0: it is missing. */
+static size_t taken_by_libc(const pthread_attr_t *attr)
+{
+	size_t (*minstack)(const pthread_attr_t *attr);
+	void *address = dlsym(RTLD_DEFAULT, "__pthread_get_minstack");
+
+	memcpy(&minstack, &address, sizeof(minstack));
+	return minstack ? minstack(attr) : 0;
+}
+
 int thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg)
 {
 	pthread_attr_t attr;
 	cpu_set_t cpus[CPUS_MOST / CPU_SETSIZE];
 	sigset_t old;
+	size_t taken;
 	int ret;
 
 	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	taken = taken_by_libc(&attr);
+	if (taken) /* else the default size, which is larger */
+		pthread_attr_setstacksize(&attr, STACK_BYTES + taken);
 	if (!sched_getaffinity(getpid(), sizeof(cpus), cpus))
 		pthread_attr_setaffinity_np(&attr, sizeof(cpus), cpus);
 	mask_signals(&old);

@@ -10,9 +10,9 @@
 
 /*
  * Start a thread. It may run on the CPUs of the process's main thread, because NCCL's threads may be bound to a few; if
- * the kernel refuses that, on those of the caller. Its stack size does not depend on RLIMIT_STACK. All signals are
- * blocked except those of its own faults, which the program's handlers must get (for example Python's faulthandler).
- * `name` has at most 15 characters. 0 or -errno.
+ * the kernel refuses that, on those of the caller. Its stack size does not depend on RLIMIT_STACK or on the program's
+ * thread-local variables. All signals are blocked except those of its own faults, which the program's handlers must get
+ * (for example Python's faulthandler). `name` has at most 15 characters. 0 or -errno.
  */
 int thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The plugin's descriptors, also in a process that forks without exec. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -176,23 +177,37 @@ static void test_a_child_keeps_descriptors_that_are_reused(void **state)
 	close(theirs);
 }
 
-/* A program that has closed its standard input. */
-static void test_0_is_a_descriptor(void **state)
+/* A program that has closed its standard streams continues to print. */
+static int note_without_streams(int stream)
 {
-	int input = dup(0), ends[2], fd;
+	int ends[2], fd;
+	char byte;
 
-	(void)state;
-	close(0);
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-	assert_int_equal(ends[0], 0);
-	fd = fd_note(0);
-	assert_int_equal(fd, 0);
+	close(stream);
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) || ends[0] != stream)
+		return 1;
+	fd = fd_note(ends[0]);
+	if (fd <= STDERR_FILENO || fcntl(fd, F_GETFD) != FD_CLOEXEC)
+		return 2;
+	if (write(stream, "x", 1) >= 0 || errno != EBADF)
+		return 3;
+	if (send(fd, "y", 1, MSG_NOSIGNAL) != 1 || recv(ends[1], &byte, 1, 0) != 1 || byte != 'y')
+		return 4;
 	fd_close(&fd);
-	assert_int_equal(fd, -1);
-	expect_end(ends[1]);
-	if (input >= 0) {
-		dup2(input, 0);
-		close(input);
+	return fd == -1 && !recv(ends[1], &byte, 1, 0) ? 0 : 5;
+}
+
+static void test_none_has_the_number_of_a_standard_stream(void **state)
+{
+	(void)state;
+	for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++) {
+		int status;
+		pid_t pid = fork();
+
+		if (!pid)
+			_exit(note_without_streams(stream));
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
 	}
 }
 
@@ -247,7 +262,7 @@ int main(void)
 		cmocka_unit_test(test_an_epoll_set_forgets_what_was_hung_up),
 		cmocka_unit_test(test_a_child_keeps_the_numbers_and_nothing_else),
 		cmocka_unit_test(test_a_child_keeps_descriptors_that_are_reused),
-		cmocka_unit_test(test_0_is_a_descriptor),
+		cmocka_unit_test(test_none_has_the_number_of_a_standard_stream),
 		cmocka_unit_test(test_the_start_grows_the_table),
 	};
 

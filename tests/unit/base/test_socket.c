@@ -34,6 +34,20 @@ ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags)
 	return __real_send(fd, data, bytes < taken ? bytes : taken, flags);
 }
 
+/* Ports below are only for root, as below net.ipv4.ip_unprivileged_port_start. */
+static int first_free_port;
+
+int __real_bind(int fd, const struct sockaddr *addr, socklen_t bytes);
+int __wrap_bind(int fd, const struct sockaddr *addr, socklen_t bytes);
+
+int __wrap_bind(int fd, const struct sockaddr *addr, socklen_t bytes)
+{
+	if (ntohs(((const struct sockaddr_in *)addr)->sin_port) >= first_free_port)
+		return __real_bind(fd, addr, bytes);
+	errno = EACCES;
+	return -1;
+}
+
 /* An address used by this process only, so that all its ports are free. */
 static struct sockaddr_storage own_addr(void)
 {
@@ -125,6 +139,28 @@ static void test_busy_ports_of_a_range_are_skipped(void **state)
 	assert_int_equal(socket_port(fd), port_min + 2);
 	close_all(fds, PORTS - 1);
 	close(fd);
+}
+
+static void test_ports_of_a_range_that_are_for_root_are_skipped(void **state)
+{
+	struct sockaddr_storage addr = own_addr();
+	int fds[2];
+
+	(void)state;
+	first_free_port = port_min + PORTS - 2;
+	for (int i = 0; i < 20 * PORTS; i++) {
+		int fd = socket_listen(&addr, &local_cfg);
+
+		assert_true(fd >= 0);
+		assert_true(socket_port(fd) >= first_free_port);
+		close(fd);
+	}
+	for (int i = 0; i < 2; i++)
+		fds[i] = socket_listen(&addr, &local_cfg);
+	assert_int_equal(socket_listen(&addr, &local_cfg),
+			 -EACCES); /* not that the range is too small */
+	close_all(fds, 2);
+	first_free_port = 0;
 }
 
 static void test_without_a_range_the_kernel_chooses(void **state)
@@ -283,6 +319,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup(name, setup)
 		TEST(test_a_range_gives_each_port_once_then_none),
 		TEST(test_busy_ports_of_a_range_are_skipped),
+		TEST(test_ports_of_a_range_that_are_for_root_are_skipped),
 		TEST(test_without_a_range_the_kernel_chooses),
 		TEST(test_an_address_that_is_not_ours_is_an_error),
 		TEST(test_a_message_crosses_a_connection_in_pieces),

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CPUs of the plugin's threads. */
+/* The CPUs and stacks of the plugin's threads. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,7 +15,9 @@
 
 #include "transports/base/thread.h"
 
-#define CPUS_LARGE 8192
+#define CPUS_LARGE  8192
+#define TLS_BYTES   (1 << 20)
+#define STACK_BYTES (400 << 10) /* less than a thread has, because a sanitizer needs some */
 
 struct cpus {
 	cpu_set_t set[CPUS_LARGE / CPU_SETSIZE];
@@ -109,11 +112,52 @@ static void test_a_thread_has_the_cpus_of_the_process(void **state)
 	assert_memory_equal(&started, &own, sizeof(own));
 }
 
+/* --- the stack --- */
+
+static __thread volatile char
+	of_program[TLS_BYTES]; /* a program with large thread-local variables */
+
+static bool libc_is_silent; /* it has no function that says how much of a stack they take */
+
+void *__real_dlsym(void *library, const char *name);
+void *__wrap_dlsym(void *library, const char *name);
+
+void *__wrap_dlsym(void *library, const char *name)
+{
+	return libc_is_silent && strstr(name, "minstack") ? NULL : __real_dlsym(library, name);
+}
+
+static void *use_stack(void *arg)
+{
+	volatile char stack[STACK_BYTES];
+
+	of_program[0] = of_program[TLS_BYTES - 1] = 1;
+	for (size_t i = sizeof(stack); i--;)
+		stack[i] = 1;
+	return stack[0] == 1 ? arg : NULL;
+}
+
+static void test_thread_local_variables_take_nothing_of_a_stack(void **state)
+{
+	pthread_t thread;
+	void *result;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		libc_is_silent = i;
+		assert_int_equal(thread_start(&thread, "anynet-test", use_stack, &thread), 0);
+		assert_int_equal(pthread_join(thread, &result), 0);
+		assert_ptr_equal(result, &thread);
+	}
+	libc_is_silent = false;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(test_a_thread_starts_if_its_cpus_are_refused, teardown),
 		cmocka_unit_test_teardown(test_a_thread_has_the_cpus_of_the_process, teardown),
+		cmocka_unit_test(test_thread_local_variables_take_nothing_of_a_stack),
 	};
 
 	return cmocka_run_group_tests_name("thread", tests, NULL, NULL);
