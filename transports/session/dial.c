@@ -301,7 +301,11 @@ static int judge_welcome(struct dial *dial)
 	}
 	if (ret)
 		return ret;
-	if (needs_proof(dial->hello) && auth_check(&dial->auth, dial->hello))
+	if (needs_proof(dial->hello))
+		ret = auth_check(&dial->auth, dial->hello);
+	if (ret == -EIO)
+		return ret;
+	if (ret)
 		refuse_unproven(dial);
 	dial->state = DIAL_DONE;
 	begin_join(dial);
@@ -326,7 +330,10 @@ static int take_challenge(struct dial *dial)
 	ret = hello_check_answer(dial->hello, ANYNET_CHALLENGE, &dial->question);
 	if (ret)
 		return ret;
-	if (auth_check(&dial->auth, dial->hello)) {
+	ret = auth_check(&dial->auth, dial->hello);
+	if (ret == -EIO)
+		return ret;
+	if (ret) {
 		refuse_unproven(dial);
 		return 0;
 	}

@@ -239,15 +239,17 @@ static int greet(struct handshake *hs, uint64_t now_ms)
 /* The RESPONSE is complete. */
 static int judge_response(struct handshake *hs)
 {
+	char why[sizeof(hs->hello.reason)] =
+		"it has not proved that it knows the secret (ANYNET_SECRET_FILE): its hello may be a replay";
 	int ret = hello_check(hs->response, ANYNET_RESPONSE);
 
 	if (!ret)
 		ret = auth_check(&hs->auth, hs->response);
 	if (!ret)
 		return admit(hs, true);
-	refuse(hs, ANYNET_STATUS_AUTH,
-	       "it has not proved that it knows the secret (ANYNET_SECRET_FILE): its hello may "
-	       "be a replay");
+	if (ret == -EIO)
+		auth_say_unable(why, sizeof(why));
+	refuse(hs, ANYNET_STATUS_AUTH, why);
 	return ret;
 }
 

@@ -229,6 +229,18 @@ static void tell_of(struct anynet_comm *comm)
 	comm_leave(comm);
 }
 
+static ANYNET_COLD void not_accepted(const struct anynet_listener *listener, int err)
+{
+	if (listener->deadline_ms && os_now_ms() >= listener->deadline_ms)
+		anynet_warn(
+			"accept on dev %s: connection not established within %d ms: %s; see the "
+			"peer's log",
+			listener->dev->name, anynet_net.cfg->connect_timeout_ms, error_text(-err));
+	else
+		anynet_warn("accept on dev %s: %s; NCCL gets an error", listener->dev->name,
+			    error_text(-err));
+}
+
 int listen_accept(struct anynet_listener *listener, struct anynet_comm **out)
 {
 	int ret;
@@ -244,10 +256,7 @@ int listen_accept(struct anynet_listener *listener, struct anynet_comm **out)
 		*out = NULL;
 	}
 	if (ret)
-		anynet_warn("accept on dev %s: connection not established within %d ms: %s; see the "
-			    "peer's log",
-			    listener->dev->name, anynet_net.cfg->connect_timeout_ms,
-			    error_text(-ret));
+		not_accepted(listener, ret);
 	if (*out)
 		tell_of(*out);
 	return ret;

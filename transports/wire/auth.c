@@ -45,7 +45,9 @@ int auth_check(struct auth *auth, const struct anynet_wire_hello *message)
 {
 	uint8_t mac[HMAC_BYTES];
 
-	if (mac_of(auth, message, mac) || !constant_time_equal(mac, message->proof, sizeof(mac)))
+	if (mac_of(auth, message, mac))
+		return -EIO;
+	if (!constant_time_equal(mac, message->proof, sizeof(mac)))
 		return -EACCES;
 	memcpy(auth->chain, mac, sizeof(auth->chain));
 	return 0;
@@ -60,6 +62,30 @@ int auth_hello(struct auth *auth, struct anynet_wire_hello *hello)
 		return 0;
 	hello->features |= ANYNET_FEATURE_SECRET;
 	return os_random(hello->nonce, sizeof(hello->nonce)) || auth_prove(auth, hello) ? -EACCES : 0;
+}
+
+void auth_say_unable(char *why, size_t why_bytes)
+{
+	snprintf(why, why_bytes,
+		 "host %s pid %u cannot compute a proof: it is exiting, or libcrypto fails",
+		 anynet_net.host, anynet_net.pid);
+}
+
+static enum auth_verdict judge_proof(struct auth *auth, const struct anynet_wire_hello *hello,
+				     char *why, size_t why_bytes)
+{
+	int ret = auth_check(auth, hello);
+
+	if (!ret)
+		return AUTH_CHALLENGE;
+	if (ret == -EIO)
+		auth_say_unable(why, why_bytes);
+	else
+		snprintf(why, why_bytes,
+			 "host %s pid %u and host %s pid %u have different secrets "
+			 "(ANYNET_SECRET_FILE)",
+			 hello->host, hello->pid, anynet_net.host, anynet_net.pid);
+	return AUTH_REFUSE;
 }
 
 enum auth_verdict auth_judge(struct auth *auth, const struct anynet_wire_hello *hello, char *why,
@@ -85,13 +111,8 @@ enum auth_verdict auth_judge(struct auth *auth, const struct anynet_wire_hello *
 			anynet_net.host, anynet_net.pid, hello->host, hello->pid);
 	else if (!theirs)
 		return AUTH_ADMIT;
-	else if (!auth_check(auth, hello))
-		return AUTH_CHALLENGE;
 	else
-		snprintf(why, why_bytes,
-			 "host %s pid %u and host %s pid %u have different secrets "
-			 "(ANYNET_SECRET_FILE)",
-			 hello->host, hello->pid, anynet_net.host, anynet_net.pid);
+		return judge_proof(auth, hello, why, why_bytes);
 	return AUTH_REFUSE;
 }
 

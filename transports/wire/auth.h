@@ -42,7 +42,10 @@ int auth_response(struct auth *auth, const struct anynet_wire_hello *challenge,
 int auth_prove(struct auth *auth, struct anynet_wire_hello *message);
 
 /* Verify the proof of the next message, as received: its sender knows the secret and has seen the same earlier
- * messages. 0 or -EACCES. */
+ * messages. 0, -EACCES, or -EIO: this process cannot compute a proof. */
 int auth_check(struct auth *auth, const struct anynet_wire_hello *message);
+
+/* The reason for the peer after -EIO. */
+void auth_say_unable(char *why, size_t why_bytes);
 
 #endif

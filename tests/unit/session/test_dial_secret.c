@@ -14,6 +14,16 @@
 #include "transports/wire/secret.h"
 #include "unit/session/line.h"
 
+static bool crypto_fails; /* as at exit */
+
+int __real_secret_mac(const void *data, size_t bytes, uint8_t mac[HMAC_BYTES]);
+int __wrap_secret_mac(const void *data, size_t bytes, uint8_t mac[HMAC_BYTES]);
+
+int __wrap_secret_mac(const void *data, size_t bytes, uint8_t mac[HMAC_BYTES])
+{
+	return crypto_fails ? -EIO : __real_secret_mac(data, bytes, mac);
+}
+
 /* Without a proof only a refusal that an honest peer cannot prove is believed. */
 static void test_with_a_secret_only_refusals_need_no_proof(void **state)
 {
@@ -131,6 +141,29 @@ static void test_a_second_challenge_is_not_answered(void **state)
 	hang_up(&line);
 }
 
+/* That is no fault of the peer. */
+static void test_a_proof_that_cannot_be_checked_is_an_error_here(void **state)
+{
+	struct anynet_wire_hello message = welcome_with(ANYNET_STATUS_OK);
+	struct line line;
+
+	(void)state;
+	for (int challenged = 0; challenged < 2; challenged++) {
+		if (challenged) {
+			converse(&line);
+			message = welcome_with(ANYNET_STATUS_OK);
+			assert_int_equal(auth_prove(&line.auth, &message), 0);
+		} else {
+			challenge(&line, &message);
+		}
+		answer(&line, &message, sizeof(message));
+		crypto_fails = true;
+		assert_int_equal(end_of(&line), -EIO);
+		crypto_fails = false;
+		hang_up(&line);
+	}
+}
+
 static void test_an_unusable_secret_dials_nobody(void **state)
 {
 	struct comm_paths paths = find_other();
@@ -157,6 +190,8 @@ int main(void)
 		cmocka_unit_test_setup(test_a_proven_welcome_is_believed, with_secret),
 		cmocka_unit_test_setup(test_a_welcome_changed_on_the_way_is_not, with_secret),
 		cmocka_unit_test_setup(test_a_second_challenge_is_not_answered, with_secret),
+		cmocka_unit_test_setup(test_a_proof_that_cannot_be_checked_is_an_error_here,
+				       with_secret),
 		cmocka_unit_test_setup(test_an_unusable_secret_dials_nobody, with_secret),
 	};
 

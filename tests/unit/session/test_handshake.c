@@ -307,6 +307,16 @@ static void await(int fd, uint8_t type, struct anynet_wire_hello *answer)
 	assert_int_equal(answer->type, type);
 }
 
+static _Atomic bool crypto_fails; /* as at exit */
+
+int __real_secret_mac(const void *data, size_t bytes, uint8_t mac[HMAC_BYTES]);
+int __wrap_secret_mac(const void *data, size_t bytes, uint8_t mac[HMAC_BYTES]);
+
+int __wrap_secret_mac(const void *data, size_t bytes, uint8_t mac[HMAC_BYTES])
+{
+	return crypto_fails ? -EIO : __real_secret_mac(data, bytes, mac);
+}
+
 /* A peer has been challenged, and answers late: a recorded hello, replayed again and again meanwhile, does not affect
  * it. */
 static void check_late_peer(struct anynet_wire_hello theirs)
@@ -363,6 +373,28 @@ static void test_hellos_of_closed_comms_take_no_place_of_others(void **state)
 	heard.token[0] ^= 1;
 	assert_int_equal(auth_hello(&auth, &heard), 0);
 	check_late_peer(heard);
+}
+
+static void test_who_cannot_check_a_response_says_so(void **state)
+{
+	struct anynet_wire_hello hello = good_hello(), challenge, response, answer;
+	struct auth auth;
+	int fd;
+
+	(void)state;
+	capture_allow_warn();
+	assert_int_equal(auth_hello(&auth, &hello), 0);
+	fd = say(&hello, sizeof(hello));
+	await(fd, ANYNET_CHALLENGE, &challenge);
+	assert_int_equal(auth_check(&auth, &challenge), 0);
+	assert_int_equal(auth_response(&auth, &challenge, &response), 0);
+	crypto_fails = true; /* the background thread may be the first to hear the response */
+	assert_int_equal(send(fd, &response, sizeof(response), MSG_NOSIGNAL), sizeof(response));
+	await(fd, ANYNET_WELCOME, &answer);
+	crypto_fails = false;
+	assert_int_equal(answer.status, ANYNET_STATUS_AUTH);
+	assert_non_null(strstr(answer.reason, "cannot compute a proof"));
+	close(fd);
 }
 
 static void test_the_port_is_shut_when_nobody_listens(void **state)
@@ -455,6 +487,7 @@ int main(void)
 		TEST_WITH(setup_choosy, test_a_peer_that_is_not_allowed_does_no_harm),
 		TEST_WITH(setup_secret, test_hellos_said_again_take_no_place_of_others),
 		TEST_WITH(setup_secret, test_hellos_of_closed_comms_take_no_place_of_others),
+		TEST_WITH(setup_secret, test_who_cannot_check_a_response_says_so),
 		TEST(test_the_port_is_shut_when_nobody_listens),
 		TEST(test_a_nic_that_cannot_listen_is_told_once),
 		TEST(test_a_nic_that_cannot_listen_is_not_needed),

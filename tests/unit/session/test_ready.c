@@ -113,6 +113,10 @@ static void test_a_comm_that_cannot_be_registered_is_none(void **state)
 	} while (!ret && !test.comm);
 	registry_is_full = false;
 	assert_int_equal(ret, -ENOMEM);
+	assert_int_equal(
+		capture_count(CAPTURE_WARN,
+			      "accept on dev lo: Cannot allocate memory; NCCL gets an error"),
+		1);
 	assert_null(test.comm);
 	is_closed(0);
 }

@@ -20,6 +20,16 @@
 #include "unit/environment.h"
 #include "unit/local_net.h"
 
+static bool crypto_fails; /* as at exit */
+
+int __real_secret_mac(const void *data, size_t bytes, uint8_t mac[HMAC_BYTES]);
+int __wrap_secret_mac(const void *data, size_t bytes, uint8_t mac[HMAC_BYTES]);
+
+int __wrap_secret_mac(const void *data, size_t bytes, uint8_t mac[HMAC_BYTES])
+{
+	return crypto_fails ? -EIO : __real_secret_mac(data, bytes, mac);
+}
+
 static char dir[] = "/tmp/anynet-auth-XXXXXX";
 static char ours[sizeof(dir) + 16], others[sizeof(dir) + 16];
 
@@ -280,6 +290,24 @@ static void test_both_sides_are_told_what_is_wrong(void **state)
 	refuses(dir, "cannot use its secret file (ANYNET_SECRET_FILE)");
 }
 
+/* The secrets may be the same. */
+static void test_who_cannot_compute_a_proof_says_so(void **state)
+{
+	struct shake shake = { .hello = new_hello() };
+	char why[sizeof(shake.hello.reason)] = "", text[128];
+
+	(void)state;
+	assert_int_equal(auth_hello(&shake.connector, &shake.hello), 0);
+	crypto_fails = true;
+	assert_int_equal(auth_judge(&shake.acceptor, &shake.hello, why, sizeof(why)), AUTH_REFUSE);
+	assert_int_equal(auth_check(&shake.acceptor, &shake.hello), -EIO);
+	crypto_fails = false;
+	snprintf(text, sizeof(text), "host %s pid %d cannot compute a proof", anynet_net.host,
+		 getpid());
+	if (!strstr(why, text))
+		fail_msg("'%s' does not say '%s'", why, text);
+}
+
 static void test_the_longest_hosts_fit_into_the_reason(void **state)
 {
 	struct shake shake = { .hello = new_hello() };
@@ -343,6 +371,7 @@ int main(void)
 		cmocka_unit_test_setup(test_a_proof_cannot_be_sent_back, setup),
 		cmocka_unit_test_setup(test_no_message_can_be_left_out, setup),
 		cmocka_unit_test_setup(test_both_sides_are_told_what_is_wrong, setup),
+		cmocka_unit_test_setup(test_who_cannot_compute_a_proof_says_so, setup),
 		cmocka_unit_test_setup(test_the_longest_hosts_fit_into_the_reason, setup),
 		cmocka_unit_test_setup(test_without_secrets_nothing_is_proved, setup),
 		cmocka_unit_test_setup(test_nobody_connects_with_an_unusable_secret, setup),
