@@ -21,7 +21,7 @@
 #define SHORT       4000               /* messages, copied as well */
 #define AHEAD       24                 /* messages, each of … */
 #define AHEAD_BYTES ((size_t)16 << 10) /* … together less than 400 Gb/s carry in 10 us */
-#define LOOKS       4                  /* requests: a CTS, and reports about the receives that wait for it */
+#define LOOKS       8 /* requests: a CTS, and what is sent while it is waited for */
 
 static struct {
 	struct link link;

@@ -192,6 +192,11 @@ static inline bool recv_is_plain(const struct recv_comm *comm)
 /* Does a flush in flight use this memory? */
 bool recv_flush_uses(const struct recv_comm *comm, const struct anynet_mr *mr);
 
+/* --- recv_tell.c --- */
+
+/* Makes recv_next_cts give the CTS of receive `from` and of those behind it again on this stream, at the next `test`. */
+void recv_repeat_cts(struct recv_comm *comm, struct anynet_stream *stream, uint32_t from);
+
 /* --- recv_match.c --- */
 
 /* Handles an RTS: a message waits for its CTS. 0, -EAGAIN or -errno as for recv_place. */

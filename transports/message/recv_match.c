@@ -281,7 +281,8 @@ int recv_announced(struct recv_comm *comm, const struct anynet_wire_frame *heade
 	return announce(comm, msg, header);
 }
 
-int recv_looked(struct recv_comm *comm, const struct anynet_wire_frame *header)
+int recv_looked(struct recv_comm *comm, struct anynet_stream *stream,
+		const struct anynet_wire_frame *header)
 {
 	bool posted = (int32_t)(header->seq - comm->posted.oldest) >= 0 &&
 		      (int32_t)(header->seq - comm->posted.all) < 0;
@@ -289,10 +290,11 @@ int recv_looked(struct recv_comm *comm, const struct anynet_wire_frame *header)
 	/* A message of another tag is not for that receive. The sender learns by ASK_ALL that it has to ask. */
 	if (!recv_is_plain(comm) || header->tag != comm->tag || !posted)
 		return 0;
+	recv_repeat_cts(comm, stream, header->seq);
 	return check_fits(comm, header->size, &comm->reqs[header->seq & RECV_REQ_MASK].subs[0]);
 }
 
-int recv_asked(struct recv_comm *comm, const struct anynet_stream *stream,
+int recv_asked(struct recv_comm *comm, struct anynet_stream *stream,
 	       const struct anynet_wire_frame *header)
 {
 	struct recv_msg *msg = msg_of(comm, header);
@@ -301,7 +303,8 @@ int recv_asked(struct recv_comm *comm, const struct anynet_stream *stream,
 	int ret;
 
 	if (msg->state == RECV_UNSEEN && recv_is_plain(comm))
-		return recv_looked(comm, header); /* its CTS goes to the CTS ring, unasked */
+		return recv_looked(comm, stream,
+				   header); /* its CTS goes to the CTS ring, unasked */
 	if (msg->state == RECV_UNSEEN || msg->seq != header->seq) {
 		rts.type = ANYNET_FRAME_RTS;
 		ret = check_frame(comm, msg, &rts);

@@ -264,6 +264,14 @@ void recv_cts_again(const struct recv_comm *comm, struct anynet_stream *stream)
 	stream->qp.cleared = comm->posted.oldest;
 }
 
+void recv_repeat_cts(struct recv_comm *comm, struct anynet_stream *stream, uint32_t from)
+{
+	if ((int32_t)(stream->qp.cleared - from) <= 0)
+		return; /* it has not been given yet */
+	stream->qp.cleared = from;
+	comm->owed.untold = true;
+}
+
 /* How many receives like the next one the sender needs to be busy for AHEAD_US; CTS_AHEAD at least. */
 static uint32_t receives_ahead(const struct recv_comm *comm, const struct anynet_stream *stream)
 {

@@ -354,10 +354,12 @@ struct anynet_mr *recv_cts_of(struct recv_comm *comm, unsigned slot, struct anyn
 void recv_unplace(struct recv_comm *comm, struct recv_msg *msg, size_t length, size_t part);
 
 /* ASK: the sender requests the CTS of a message, which it may have begun, on this stream. LOOK: a message waits for its
- * CTS in the CTS ring; this checks the size of its receive. 0, -EAGAIN or -errno as for recv_place. */
-int recv_asked(struct recv_comm *comm, const struct anynet_stream *stream,
+ * CTS in the CTS ring; this checks the size of its receive and, if it is posted, gives its CTS again. 0, -EAGAIN or -errno as for
+ * recv_place. */
+int recv_asked(struct recv_comm *comm, struct anynet_stream *stream,
 	       const struct anynet_wire_frame *header);
-int recv_looked(struct recv_comm *comm, const struct anynet_wire_frame *header);
+int recv_looked(struct recv_comm *comm, struct anynet_stream *stream,
+		const struct anynet_wire_frame *header);
 
 /* Handles RTS, READY, BYE or PING. 0, -EAGAIN or -errno as for recv_place. */
 int recv_control(struct recv_comm *comm, struct anynet_stream *stream,

@@ -164,6 +164,11 @@ int ib_qp_tell(struct ib_qp *qp)
 	if (qp->is_send || qp->credits.consumed - qp->credits.told < qp->memory.slot_count / 2 ||
 	    !ib_qp_has_room(qp, 1))
 		return 0;
+	return ib_qp_tell_again(qp);
+}
+
+int ib_qp_tell_again(struct ib_qp *qp)
+{
 	qp->credits.told = qp->credits.consumed;
 	return ib_qp_write(qp, &qp->credits.consumed, sizeof(qp->credits.consumed),
 			   qp->peer.addr + offsetof(struct anynet_wire_cts_ring, consumed));

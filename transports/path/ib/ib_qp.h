@@ -221,6 +221,9 @@ int ib_qp_consumed(struct ib_qp *qp);
 /* Receiving end: writes the count of consumed frames to the peer, once half of the slots have been consumed since the
  * last time and the send queue has room. 0 or qp->fault.err. */
 int ib_qp_tell(struct ib_qp *qp);
+/* The same at once, whether or not it has changed: an older count may have arrived after the last one. The caller has
+ * checked for room. */
+int ib_qp_tell_again(struct ib_qp *qp);
 
 /* Posts a PING frame, signalled. 0 or qp->fault.err. */
 int ib_qp_ping(struct ib_qp *qp);

@@ -94,7 +94,7 @@ static int take_frame(struct ib_stream *stream, const struct ib_qp *qp,
 		if (header.type == ANYNET_FRAME_ASK)
 			ret = recv_asked(comm, &stream->tcp.base, &header);
 		else if (header.type == ANYNET_FRAME_LOOK)
-			ret = recv_looked(comm, &header);
+			ret = recv_looked(comm, &stream->tcp.base, &header);
 		else if (header.type != ANYNET_FRAME_DATA)
 			ret = recv_control(comm, &stream->tcp.base, &header);
 		else if (inbound->bytes == HEADER_BYTES)

@@ -147,8 +147,11 @@ static bool ib_signs(struct anynet_stream *base, struct stream_signs *signs)
 	};
 	if (peeked < 0)
 		base->path.ended = true;
+	/* An error breaks the queue pair: the next poll returns it. */
 	if (base->comm->is_send)
 		ib_show_oldest(stream);
+	else if (stream->qp->state == IB_QP_UP && ib_qp_has_room(stream->qp, 1))
+		ib_qp_tell_again(stream->qp);
 	return true;
 }
 
@@ -197,12 +200,13 @@ static bool others_by_qp(const struct anynet_stream *base)
 static bool ib_cleared(struct anynet_stream *base, const struct send_msg *msg)
 {
 	const struct ib_stream *stream = to_ib(base);
+	struct anynet_wire_cts cts;
 
 	/* TCP needs no CTS, but another stream's queue pair is faster, so the message waits for that. A stream that is
 	 * down may come back with a queue pair: only small messages (with a record) are cleared. */
 	if (!stream->qp)
 		return (stream_stands(base) || msg->record) && !others_by_qp(base);
-	return ib_goes_in_frame(stream->qp, msg) || ib_find_cts(stream, msg);
+	return ib_goes_in_frame(stream->qp, msg) || ib_find_cts(stream, msg, &cts);
 }
 
 static int ib_drain(struct anynet_stream *base)

@@ -19,6 +19,7 @@ struct ib_use {
 	/* Send comm */
 	struct anynet_wire_cts *cts; /* CTS that came in frames, by slot; NULL = none */
 	uint64_t asked;              /* 1 + the frame for which ASK was last sent; 0 = none */
+	uint64_t waits;              /* 1 + the frame that last had to wait for its CTS; 0 = none */
 	size_t bytes_out;            /* bytes in flight, headers included */
 	struct ib_flow flow;
 	/* Receive comm */
@@ -79,9 +80,10 @@ int ib_transmit_control(struct anynet_stream *stream); /* receive comm */
 int ib_receive_data(struct anynet_stream *stream);     /* receive comm */
 int ib_receive_control(struct anynet_stream *stream);  /* send comm */
 
-/* Send comm: the message's CTS on this stream; NULL = it has not come. */
-const struct anynet_wire_cts *ib_find_cts(const struct ib_stream *stream,
-					  const struct send_msg *msg);
+/* Send comm: copies the message's CTS on this stream. The peer may overwrite the one in the CTS ring at any time. False = it
+ * has not come. */
+bool ib_find_cts(const struct ib_stream *stream, const struct send_msg *msg,
+		 struct anynet_wire_cts *cts);
 
 /* Send comm: does the message's payload travel in its frame, without a CTS? An empty message always does. */
 bool ib_goes_in_frame(const struct ib_qp *qp, const struct send_msg *msg);
@@ -90,7 +92,8 @@ bool ib_goes_in_frame(const struct ib_qp *qp, const struct send_msg *msg);
 void ib_confirm(struct ib_stream *stream, uint64_t end);
 
 /* Send comm, called periodically: sends LOOK for the oldest message that waits for a CTS. A receive that is
- * too small may get no CTS; LOOK makes the receiver report the mismatch. */
+ * too small may get no CTS; LOOK makes the receiver report the mismatch. One that is posted gets its CTS again: an older
+ * CTS may have arrived after it. */
 void ib_show_oldest(struct ib_stream *stream);
 
 /* Receive comm: fences the queue pair and moves it to `rest`. The NIC writes nothing through it after this returns. The

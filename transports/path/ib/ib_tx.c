@@ -63,29 +63,34 @@ void ib_confirm(struct ib_stream *stream, uint64_t end)
 	}
 }
 
-/* The message's CTS in the CTS ring; NULL = it has not come, or not all of it is visible. */
-static const struct anynet_wire_cts *ring_cts(const struct ib_qp *qp, const struct send_msg *msg)
+/* Copies the message's CTS from the CTS ring. False = it has not come, or not all of it is visible. */
+static bool ring_cts(const struct ib_qp *qp, const struct send_msg *msg,
+		     struct anynet_wire_cts *cts)
 {
-	const struct anynet_wire_cts *cts =
+	const struct anynet_wire_cts *entry =
 		&qp->memory.cts_ring->cts[msg->seq % ANYNET_CTS_RING_ENTRIES];
-	struct anynet_wire_cts now;
 
-	if (__atomic_load_n(&cts->mark, __ATOMIC_ACQUIRE) != msg->seq + 1)
-		return NULL;
-	memcpy(&now, cts, sizeof(now));
-	/* Tests addr because zeroes pass the check for seq 0: in a new ring, the first CTS may be partly visible. */
-	return now.addr && now.check == ib_cts_check(&now) && now.tag == msg->tag ? cts : NULL;
+	if (__atomic_load_n(&entry->mark, __ATOMIC_ACQUIRE) != msg->seq + 1)
+		return false;
+	memcpy(cts, entry, sizeof(*cts));
+	/* Tests addr because zeroes pass the check for seq 0: in a new ring, the first CTS may be partly visible. The number
+	 * again, because one of 64 messages ago may have arrived since. */
+	return cts->addr && cts->check == ib_cts_check(cts) && cts->tag == msg->tag &&
+	       cts->seq == msg->seq;
 }
 
-const struct anynet_wire_cts *ib_find_cts(const struct ib_stream *stream,
-					  const struct send_msg *msg)
+bool ib_find_cts(const struct ib_stream *stream, const struct send_msg *msg,
+		 struct anynet_wire_cts *cts)
 {
 	const struct send_comm *comm = (const struct send_comm *)stream->tcp.base.comm;
 	ptrdiff_t slot = msg - comm->msgs;
 
-	if (stream->use.cts && stream->use.cts[slot].addr && stream->use.cts[slot].seq == msg->seq)
-		return &stream->use.cts[slot];
-	return msg->flags & ANYNET_FLAG_MULTI ? NULL : ring_cts(stream->qp, msg);
+	if (stream->use.cts && stream->use.cts[slot].addr &&
+	    stream->use.cts[slot].seq == msg->seq) {
+		*cts = stream->use.cts[slot];
+		return true;
+	}
+	return !(msg->flags & ANYNET_FLAG_MULTI) && ring_cts(stream->qp, msg, cts);
 }
 
 static struct ibv_send_wr wr_of(enum ibv_wr_opcode opcode, struct ibv_sge *sge, const void *data,
@@ -185,6 +190,7 @@ static int ask(struct ib_stream *stream, uint64_t n, const struct stream_frame *
 
 	if (comm->tags.multi && !(header.flags & ANYNET_FLAG_MULTI))
 		return -EBUSY;
+	stream->use.waits = n + 1;
 	if (stream->use.asked == n + 1 || !send_may_ask(comm))
 		return -EAGAIN;
 	header.type = ANYNET_FRAME_ASK;
@@ -195,15 +201,26 @@ static int ask(struct ib_stream *stream, uint64_t n, const struct stream_frame *
 	return ret ? ret : -EAGAIN;
 }
 
+/* The slot of the oldest message that waits for a CTS: one that has been given to the stream is before all others. */
+static uint16_t oldest_waiting(struct ib_stream *stream)
+{
+	const struct send_comm *comm = (const struct send_comm *)stream->tcp.base.comm;
+	struct anynet_stream *base = &stream->tcp.base;
+
+	if (stream->use.waits == base->log.next + 1)
+		return stream_log_at(base, base->log.next)->id.slot;
+	return comm->waiting.head;
+}
+
 void ib_show_oldest(struct ib_stream *stream)
 {
 	struct send_comm *comm = (struct send_comm *)stream->tcp.base.comm;
+	uint16_t oldest = oldest_waiting(stream);
 	struct anynet_wire_frame header;
 
-	if (comm->waiting.head == SLOT_NONE || stream->qp->state != IB_QP_UP ||
-	    !ib_stream_has_room(stream))
+	if (oldest == SLOT_NONE || stream->qp->state != IB_QP_UP || !ib_stream_has_room(stream))
 		return;
-	header = send_header(comm, &comm->msgs[comm->waiting.head]);
+	header = send_header(comm, &comm->msgs[oldest]);
 	header.type = ANYNET_FRAME_LOOK;
 	/* An error breaks the queue pair: the next poll returns it. */
 	ib_qp_say(stream->qp, &header, sizeof(header), false);
@@ -228,9 +245,10 @@ static int post_write(struct ib_stream *stream, uint64_t n, const struct stream_
 static bool goes_in_frame(const struct ib_stream *stream, const struct send_msg *msg)
 {
 	const struct send_comm *comm = (const struct send_comm *)stream->tcp.base.comm;
+	struct anynet_wire_cts cts;
 
 	return ib_goes_in_frame(stream->qp, msg) ||
-	       (msg->record && send_may_ask(comm) && !ib_find_cts(stream, msg));
+	       (msg->record && send_may_ask(comm) && !ib_find_cts(stream, msg, &cts));
 }
 
 /* DATA whose payload does not lie behind its header, or may not travel there. */
@@ -239,13 +257,13 @@ static int post_data(struct ib_stream *stream, uint64_t n, const struct stream_f
 	struct send_comm *comm = (struct send_comm *)stream->tcp.base.comm;
 	struct send_msg *msg = &comm->msgs[frame->header.slot];
 	bool in_frame = goes_in_frame(stream, msg);
-	const struct anynet_wire_cts *cts = in_frame ? NULL : ib_find_cts(stream, msg);
+	struct anynet_wire_cts cts;
 	const struct ib_mr *mr = stream->qp->ring.mr;
 	char why[200];
 
 	if (in_frame && frame->framed)
 		return post_small(stream, n, frame);
-	if (!in_frame && !cts)
+	if (!in_frame && !ib_find_cts(stream, msg, &cts))
 		return ask(stream, n, frame);
 	if (in_frame && stream->qp->limits.sges < 2) { /* begun by an adapter that can gather */
 		snprintf(why, sizeof(why), "the adapter has one scatter/gather entry");
@@ -257,9 +275,9 @@ static int post_data(struct ib_stream *stream, uint64_t n, const struct stream_f
 		return ib_leave_nic(stream, why);
 	if (in_frame)
 		return post_gathered(stream, n, frame, mr, msg->record);
-	if (frame->header.size > cts->size) /* no WRITE: the peer reports the sizes */
+	if (frame->header.size > cts.size) /* no WRITE: the peer reports the sizes */
 		return post_small(stream, n, frame);
-	return post_write(stream, n, frame, mr, cts);
+	return post_write(stream, n, frame, mr, &cts);
 }
 
 static int post_frame(struct ib_stream *stream, uint64_t n, const struct frame_id *id)

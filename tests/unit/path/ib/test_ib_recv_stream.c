@@ -165,6 +165,70 @@ static void test_small_receives_are_told_while_the_way_is_not_full(void **state)
 	}
 }
 
+/* --- older WRITEs may arrive after newer ones, and nothing shows it here --- */
+
+/* As at the next look of a comm that waits. */
+static void look_at(struct anynet_comm *comm)
+{
+	struct stream_signs signs;
+
+	comm->streams[0]->ops->signs(comm->streams[0], &signs);
+}
+
+static void test_free_slots_are_told_again_at_each_look(void **state)
+{
+	const uint64_t place = PEER_ADDR + offsetof(struct anynet_wire_cts_ring, consumed);
+	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+
+	(void)state;
+	open_recv(1);
+	ib_note_posted();
+	look_at(pair.recv);
+	assert_int_equal(ib_posted_count, 0); /* nothing shows yet that packets get through */
+	for (unsigned i = 0; i < IB_SLOTS; i++)
+		ib_bring(ib_qp_of(pair.recv, 0), &ping, NULL, 0);
+	ib_turn(pair.recv);
+	for (unsigned i = 0; i < 2; i++) {
+		ib_note_posted();
+		look_at(pair.recv);
+		assert_int_equal(ib_posted_count, 1);
+		assert_int_equal(ib_posted[0].opcode, IBV_WR_RDMA_WRITE);
+		assert_int_equal(ib_posted[0].addr, place);
+		assert_int_equal(ib_qp_of(pair.recv, 0)->credits.told, IB_SLOTS);
+	}
+	while (ib_qp_has_room(ib_qp_of(pair.recv, 0), 1))
+		look_at(pair.recv);
+	look_at(pair.recv); /* otherwise the stub ends the program */
+}
+
+/* The sender shows that it waits for one. */
+static void test_a_cts_that_is_waited_for_is_given_again(void **state)
+{
+	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING },
+				 look = frame_data(1, 0, 0, 0);
+	struct anynet_request *reqs[2];
+
+	(void)state;
+	look.type = ANYNET_FRAME_LOOK;
+	look.size = LARGE;
+	open_recv(1);
+	ib_bring(ib_qp_of(pair.recv, 0), &ping, NULL, 0);
+	for (int i = 0; i < 2; i++)
+		reqs[i] = pair_irecv(&pair, pair_in, LARGE, 0);
+	pair_idle(reqs[0]);
+	ib_note_posted();
+	pair_idle(reqs[0]);
+	assert_int_equal(ib_posted_count, 0);
+	for (int i = 0; i < 2; i++) {
+		ib_note_posted();
+		ib_bring(ib_qp_of(pair.recv, 0), &look, NULL, 0);
+		pair_idle(reqs[0]);
+		assert_int_equal(ib_posted_count, 1);
+		assert_int_equal(ib_posted[0].addr, PEER_ADDR + sizeof(struct anynet_wire_cts));
+		assert_int_equal(ib_posted[0].bytes, sizeof(struct anynet_wire_cts));
+	}
+}
+
 /* --- GPU memory, which is the host's here --- */
 
 int __wrap_gpu_put(struct gpu *gpu, void *to, const void *from, size_t bytes, bool polled);
@@ -202,6 +266,29 @@ static bool frames_told(void)
 		    PEER_ADDR + offsetof(struct anynet_wire_cts_ring, frames))
 			return true;
 	return false;
+}
+
+/* It was posted before the first one in GPU memory, so it has no CTS yet. */
+static void test_a_small_receive_is_cleared_once_nothing_comes_in_frames(void **state)
+{
+	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+	struct anynet_request *req;
+	struct anynet_mr *mr;
+
+	(void)state;
+	open_recv(1);
+	ib_bring(ib_qp_of(pair.recv, 0), &ping, NULL, 0);
+	req = pair_irecv(&pair, pair_in, 100, 0);
+	pair_idle(req);
+	assert_int_equal(anynet_reg_mr(pair.recv, pair_in, LARGE, ANYNET_PTR_HOST, &mr), 0);
+	mr->gpu = (struct gpu *)(uintptr_t)1; /* nobody looks into it */
+	ib_note_posted();
+	irecv_on_gpu(pair_in, 100, mr);
+	pair_idle(req);
+	assert_true(frames_told());
+	assert_int_equal(ib_posted[ib_posted_count - 1].addr, PEER_ADDR);
+	assert_int_equal(ib_posted[ib_posted_count - 1].bytes, 2 * sizeof(struct anynet_wire_cts));
+	anynet_dereg_mr(pair.recv, mr);
 }
 
 /* The 1 that was written before may have arrived after the 0. */
@@ -269,6 +356,9 @@ int main(void)
 		T(test_cts_stay_in_the_cts_ring),
 		T(test_cts_wait_for_others),
 		T(test_small_receives_are_told_while_the_way_is_not_full),
+		T(test_free_slots_are_told_again_at_each_look),
+		T(test_a_cts_that_is_waited_for_is_given_again),
+		T(test_a_small_receive_is_cleared_once_nothing_comes_in_frames),
 		T(test_a_sender_that_believes_in_frames_is_told_again),
 		T(test_bye_tells_what_has_arrived),
 		T(test_nothing_is_written_when_a_comm_is_closed),

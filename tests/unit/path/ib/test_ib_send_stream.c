@@ -224,6 +224,79 @@ static void test_the_oldest_message_that_waits_is_shown(void **state)
 	assert_int_equal(ib_posted[0].frame.size, LARGE);
 }
 
+/* --- with adaptive routing an older CTS may arrive after a newer one, in the same place --- */
+
+static void put_older_cts(void)
+{
+	const struct anynet_wire_cts older = cts_of(-(uint32_t)ANYNET_CTS_RING_ENTRIES, PAIR_LARGE);
+
+	put_cts(0, 0, &older);
+}
+
+static bool
+	overtaken; /* once: an older one comes before memory is looked up, which is after the CTS has been found */
+
+__typeof__(ib_memory_on) __real_ib_memory_on, __wrap_ib_memory_on;
+
+const struct ib_mr *__wrap_ib_memory_on(struct anynet_mr *mr, struct ib_nic *nic, char *why,
+					size_t why_bytes)
+{
+	if (overtaken)
+		put_older_cts();
+	overtaken = false;
+	return __real_ib_memory_on(mr, nic, why, why_bytes);
+}
+
+/* The buffer of the older one may have another message by now. */
+static void test_a_message_is_written_where_the_cts_said_that_was_found(void **state)
+{
+	(void)state;
+	ib_open_send(&pair, 1, 1);
+	cts(0, 0, PAIR_LARGE);
+	ib_note_posted();
+	overtaken = true;
+	pair_idle(pair_isend(&pair, pair_out, PAIR_LARGE, 0));
+	assert_false(overtaken);
+	assert_int_equal(ib_posted_count, 1);
+	assert_int_equal(ib_posted[0].addr, PLACE);
+}
+
+static void overwrite_after_the_first(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
+{
+	(void)qp;
+	if (wr->opcode == IBV_WR_RDMA_WRITE && wr->wr.rdma.remote_addr == PLACE)
+		put_older_cts();
+}
+
+/* The next message that waits has a CTS of its own. */
+static void test_a_message_that_is_sent_in_part_is_shown_first(void **state)
+{
+	struct anynet_stream *stream;
+	struct stream_signs signs;
+	struct anynet_request *req;
+
+	(void)state;
+	ib_open_send(&pair, 1, 1);
+	stream = pair.send->streams[0];
+	to_send(pair.send)->limits.frame = LARGE;
+	cts(0, 0, LARGE * 2);
+	stub_on_post = overwrite_after_the_first;
+	req = pair_isend(&pair, pair_out, LARGE * 2, 0);
+	pair_isend(&pair, pair_out, LARGE, 0);
+	pair_idle(req);
+	ib_note_posted();
+	assert_true(stream->ops->signs(stream, &signs));
+	assert_int_equal(ib_posted_count, 1);
+	assert_int_equal(ib_posted[0].frame.type, ANYNET_FRAME_LOOK);
+	assert_int_equal(ib_posted[0].frame.seq, 0);
+	assert_int_equal(ib_posted[0].frame.size, LARGE * 2);
+	ib_note_posted();
+	cts(0, 0, LARGE * 2);
+	pair_idle(req);
+	assert_int_equal(ib_posted_count, 2);
+	assert_int_equal(ib_posted[0].addr, PLACE + LARGE);
+}
+
 /* The peer may write to the CTS ring, and not beyond: small messages are sent from memory that only this end writes. */
 static void test_a_peer_does_not_write_into_the_ring(void **state)
 {
@@ -375,6 +448,8 @@ int main(void)
 		T(test_a_small_message_waits_for_its_cts_then),
 		T(test_a_small_message_goes_when_it_may),
 		T(test_the_oldest_message_that_waits_is_shown),
+		T(test_a_message_is_written_where_the_cts_said_that_was_found),
+		T(test_a_message_that_is_sent_in_part_is_shown_first),
 		T(test_a_peer_does_not_write_into_the_ring),
 		T(test_a_message_waits_for_another_streams_queue_pair),
 		T(test_a_heartbeat_needs_a_slot_of_the_peers),
