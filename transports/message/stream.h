@@ -137,6 +137,8 @@ enum stream_state {
 /* Stream of an IB device: state of its queue pairs. */
 struct stream_qp {
 	bool carries; /* a queue pair carries the frames */
+	const struct anynet_device
+		*nic; /* of the queue pair, or of the last one; NULL = there has been none */
 	/* Send comm, with a queue pair: the peer writes here whether small messages may come in frames; else NULL */
 	const uint32_t *frames;
 	bool fetches;     /* send comm: the adapter of the last queue pair gathers nothing */

@@ -70,6 +70,8 @@ static void tell_stream(const struct anynet_comm *comm, const struct anynet_stre
 	static const uint8_t states[] = { [STREAM_DOWN] = ANYNET_STATS_DOWN,
 					  [STREAM_UP] = ANYNET_STATS_UP,
 					  [STREAM_SUSPECT] = ANYNET_STATS_SUSPECT };
+	bool by_qp = comm_is_ib(comm) && stream->qp.carries;
+	const struct anynet_device *nic = by_qp ? stream->qp.nic : stream->path.nic.dev;
 
 	out->bytes = stream->sent.bytes;
 	out->frames = stream_frames(stream);
@@ -83,9 +85,9 @@ static void tell_stream(const struct anynet_comm *comm, const struct anynet_stre
 	out->down_ms = !stream_stands(stream) ? by_clock(round, stream->breaks.ms) : 0;
 	out->index = stream->index;
 	out->epoch = stream->epoch;
-	out->kind = comm_is_ib(comm) && stream->qp.carries ? ANYNET_STATS_QP : ANYNET_STATS_TCP;
+	out->kind = by_qp ? ANYNET_STATS_QP : ANYNET_STATS_TCP;
 	out->state = states[stream->state];
-	PUT_TEXT(out->device, stream->path.nic.dev ? stream->path.nic.dev->name : "");
+	PUT_TEXT(out->device, nic ? nic->name : "");
 	PUT_TEXT(out->path, stream->path.text);
 }
 

@@ -127,8 +127,8 @@ static bool home_broke(const struct anynet_stream *stream)
 void progress_lapse(struct anynet_stream *stream, uint64_t now)
 {
 	struct stream_progress *progress = &stream->progress;
-	const struct anynet_device *nic = stream->path.nic.dev;
 	int err = stream->qp.err;
+	const struct anynet_device *nic = err ? stream->qp.nic : stream->path.nic.dev;
 
 	stream->qp.err = 0;
 	if (!(err || home_broke(stream)) || (nic && carrier_is_lost(nic)))

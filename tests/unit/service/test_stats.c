@@ -79,6 +79,35 @@ static void test_a_page_tells_of_process_comms_and_streams(void **state)
 	close_pair();
 }
 
+/* Several ports may have the address of one interface. */
+static void test_a_queue_pair_is_on_its_own_port(void **state)
+{
+	struct anynet_device port = local_dev;
+	struct anynet_stats_stream told[2];
+	struct page page;
+
+	(void)state;
+	strcpy(port.name, "mlx5_1");
+	open_pair(1);
+	stats_begin();
+	local_dev.transport = ANYNET_TRANSPORT_IB;
+	pair.send->streams[0]->path.nic.dev = &local_dev;
+	pair.send->streams[0]->qp.nic = &port;
+	for (int carries = 0; carries < 2; carries++) {
+		pair.send->streams[0]->qp.carries = carries;
+		page = own_page_look();
+		told[carries] = comm_of(&page, true)->streams[0];
+		page_free(&page);
+	}
+	pair.send->streams[0]->qp.carries = false;
+	local_dev.transport = ANYNET_TRANSPORT_TCP;
+	close_pair();
+	assert_int_equal(told[0].kind, ANYNET_STATS_TCP);
+	assert_string_equal(told[0].device, "lo");
+	assert_int_equal(told[1].kind, ANYNET_STATS_QP);
+	assert_string_equal(told[1].device, "mlx5_1");
+}
+
 static void test_the_oldest_request_keeps_its_age(void **state)
 {
 	struct anynet_request *reqs[2];
@@ -209,6 +238,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, stats_pair_setup, stats_pair_teardown)
 		TEST(test_a_page_tells_of_process_comms_and_streams),
+		TEST(test_a_queue_pair_is_on_its_own_port),
 		TEST(test_the_oldest_request_keeps_its_age),
 		TEST(test_breaks_and_errors_are_told),
 		TEST(test_a_stall_is_described),

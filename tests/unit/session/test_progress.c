@@ -232,12 +232,15 @@ static void test_queue_pairs_made_in_vain_follow_each_other_ever_more_slowly(voi
 static void test_queue_pairs_that_break_soon_follow_each_other_ever_more_slowly(void **state)
 {
 	static const uint64_t seconds[] = { 0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 512 };
+	const struct anynet_device other = { .name = "other", .index = local_dev.index + 1 };
 	uint64_t now = os_now_ms();
 
 	(void)state;
 	by_qp();
 	stream->progress.began_ms = now - 59999;
-	stream->path.nic.dev = &local_dev;
+	stream->path.nic.dev = &other;
+	stream->qp.nic = &local_dev;
+	carrier_set_port(&other, true); /* which has the connection's address as well */
 	for (int down = 1; down >= 0; down--) {
 		carrier_set_port(&local_dev, down);
 		for (size_t i = 0; i < sizeof(seconds) / sizeof(seconds[0]); i++) {
@@ -247,6 +250,7 @@ static void test_queue_pairs_that_break_soon_follow_each_other_ever_more_slowly(
 			assert_int_equal(progress_home_pause_ms(stream), down ? 0 : seconds[i] * 1000);
 		}
 	}
+	carrier_set_port(&other, false);
 }
 
 static void test_silence_makes_a_pair_narrow(void **state)

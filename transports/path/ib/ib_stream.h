@@ -63,8 +63,10 @@ static inline void ib_stream_set_qp(struct ib_stream *stream, struct ib_qp *qp)
 	stream->qp = qp;
 	stream->tcp.base.qp.carries = qp;
 	stream->tcp.base.qp.frames = qp && qp->is_send ? &qp->memory.cts_ring->frames : NULL;
-	if (qp) /* else it stays: what goes over TCP may be sent again by the next one */
-		stream->tcp.base.qp.fetches = qp->limits.sges < 2;
+	if (!qp) /* the rest stays: what goes over TCP may be sent again by the next one */
+		return;
+	stream->tcp.base.qp.fetches = qp->limits.sges < 2;
+	stream->tcp.base.qp.nic = qp->nic->dev;
 }
 
 /* The NIC of the queue pair cannot register what the comm needs. If it is one of the comm's device, the comm uses TCP. Else

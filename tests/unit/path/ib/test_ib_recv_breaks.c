@@ -97,6 +97,7 @@ static void test_what_a_queue_pair_had_brought_when_it_broke_counts(void **state
 	comm_sever(pair.recv, pair.recv->streams[0], 0);
 	comm_leave(pair.recv);
 	assert_int_equal(ibv->state, IBV_QPS_ERR); /* nothing is written any more */
+	assert_ptr_equal(pair.recv->streams[0]->qp.nic, &local_dev);
 	position(3);
 	for (int i = 0; i < 2; i++) {
 		req = pair_irecv(&pair, pair_in, 100, 0);
