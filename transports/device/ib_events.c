@@ -11,9 +11,11 @@
 
 #include "base/fd.h"
 #include "base/libc_text.h"
+#include "base/os.h"
 #include "device/carrier.h"
 
 #define EVENTS_PER_TURN 8
+#define RETRY_MS        1000 /* between attempts to read a port */
 
 static struct {
 	pthread_mutex_t lock; /* held while the set is made */
@@ -116,9 +118,22 @@ static bool port_changed(struct ib_nic *nic, const struct ibv_async_event *event
 		atomic_fetch_add(&nic->downs, 1);
 		set_port(nic, true);
 	} else {
-		atomic_store(&nic->stale, true);
+		atomic_store(&nic->told, true);
+		ib_events_reread(nic);
 	}
 	return lost;
+}
+
+void ib_events_reread(struct ib_nic *nic)
+{
+	atomic_store(&nic->retry_ms, 0);
+	atomic_store(&nic->stale, true);
+}
+
+static bool is_due(const struct ib_nic *nic)
+{
+	return !atomic_load(&nic->failed) && atomic_load(&nic->stale) &&
+	       os_now_ms() >= atomic_load(&nic->retry_ms);
 }
 
 bool ib_events_stale(void)
@@ -126,9 +141,29 @@ bool ib_events_stale(void)
 	struct ib_nic *nic;
 
 	for (int i = 0; (nic = ib_nic_opened(i)); i++)
-		if (!atomic_load(&nic->failed) && atomic_load(&nic->stale))
+		if (is_due(nic))
 			return true;
 	return false;
+}
+
+/* True = comms should look at the nic. A port that cannot be read stays what it was. */
+static bool settle(struct ib_nic *nic)
+{
+	unsigned downs = atomic_load(&nic->downs);
+	int ret;
+
+	atomic_store(&nic->stale, false);
+	ret = ib_nic_refresh(nic);
+	if (ret == -EIO) { /* no event needs to follow */
+		atomic_store(&nic->retry_ms, os_now_ms() + RETRY_MS);
+		atomic_store(&nic->stale, true);
+		return false;
+	}
+	set_port(nic, ret == -ENETDOWN);
+	/* It may have been read before it went down. */
+	if (atomic_load(&nic->downs) != downs)
+		set_port(nic, true);
+	return atomic_exchange(&nic->told, false);
 }
 
 bool ib_events_settle(void)
@@ -136,21 +171,8 @@ bool ib_events_settle(void)
 	bool changed = false;
 	struct ib_nic *nic;
 
-	for (int i = 0; (nic = ib_nic_opened(i)); i++) {
-		unsigned downs;
-		int ret;
-
-		if (atomic_load(&nic->failed) || !atomic_exchange(&nic->stale, false))
-			continue;
-		downs = atomic_load(&nic->downs);
-		ret = ib_nic_refresh(nic);
-		if (ret != -EIO) /* else it cannot be read, and stays what it was */
-			set_port(nic, ret == -ENETDOWN);
-		/* It may have been read before it went down. */
-		if (atomic_load(&nic->downs) != downs)
-			set_port(nic, true);
-		changed = true;
-	}
+	for (int i = 0; (nic = ib_nic_opened(i)); i++)
+		changed |= is_due(nic) && settle(nic);
 	return changed;
 }
 

@@ -25,10 +25,15 @@ bool ib_events_read(void);
  * allow for other threads that read the same events. 0 or -errno, also in errno. */
 int ib_events_watch_cm(int fd, bool (*read)(bool wait));
 
-/* Is the state of any port out of date? */
+/* The port may have changed without an event: it is read again, and comms notice what has become of it when they next use it.
+ * Any thread. */
+void ib_events_reread(struct ib_nic *nic);
+
+/* Is the state of any port out of date, and is it time to read it? */
 bool ib_events_stale(void);
 
-/* Reads the state of such ports again, which may take seconds. True = there were some. */
+/* Reads the state of such ports again, which may take seconds. One that cannot be read is tried again a second later. True =
+ * comms should look at their ports, because events have reported a change. One thread at a time. */
 bool ib_events_settle(void);
 
 #endif

@@ -103,7 +103,7 @@ static int read_gids(const struct anynet_config *cfg, const struct verbs_port *p
 
 	if (ret) {
 		snprintf(why, why_bytes, "its GIDs cannot be read: %s", error_text(-ret));
-		return -EADDRNOTAVAIL;
+		return -EIO;
 	}
 	ret = gid_choose(&wish, state->gids.gids, state->gids.count, &pair, reason, sizeof(reason));
 	if (ret) {

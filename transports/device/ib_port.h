@@ -21,7 +21,7 @@ struct ib_port {
 /*
  * Reads the port's state, LID, MTU and GIDs. `sysfs` as for gid_table_read. 0: the port can carry data; -ENETDOWN: it
  * is not ACTIVE; -EPROTONOSUPPORT: its link layer is neither InfiniBand nor Ethernet; -EADDRNOTAVAIL: it has no LID or
- * no usable GID. With these *state has what was read. -EIO: the query failed, *state is unchanged. On an error `why`,
+ * no usable GID. With these *state has what was read. -EIO: something cannot be read, *state is undefined. On an error `why`,
  * of `why_bytes`, gets the reason.
  */
 int ib_port_read(const struct anynet_config *cfg, const struct verbs_port *port, const char *sysfs,
