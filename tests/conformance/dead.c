@@ -94,6 +94,21 @@ static void rdma_is_dead_and_tcp_works(struct test_net *net)
 	stays_on_tcp_until_it_is_mended(net, "fault lose any count=1000000000", true);
 }
 
+static void reduce_mtu(void)
+{
+	fake_order("set fake0:1 mtu=3");
+}
+
+/* As where somebody changes it on the network interface. No event tells of it. New queue pairs have the new one. */
+static void the_mtu_of_a_port_becomes_smaller(struct test_net *net)
+{
+	stream_open(net);
+	stream_check_by_verbs(net);
+	stream_run(net, reduce_mtu);
+	stream_check_by_verbs(net);
+	stream_close(net);
+}
+
 int main(int argc, char **argv)
 {
 	const struct test_case cases[] = {
@@ -101,6 +116,9 @@ int main(int argc, char **argv)
 		{ .name = "every_write_is_refused", every_write_is_refused },
 		{ .name = "writes_to_some_memory_are_refused", writes_to_some_memory_are_refused },
 		{ .name = "rdma_is_dead_and_tcp_works", rdma_is_dead_and_tcp_works },
+		{ .name = "the_mtu_of_a_port_becomes_smaller",
+		  the_mtu_of_a_port_becomes_smaller,
+		  .settings = { "FAKE_VERBS=device fake0; port layer=eth gid=0,127.0.0.1,v2,lo" } },
 	};
 
 	return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));

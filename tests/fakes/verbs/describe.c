@@ -29,7 +29,8 @@
  *
  * Also at any time (fake_verbs_script):
  *
- *   set DEVICE:PORT [PROPERTY…]     what has changed is told by an async event
+ *   set DEVICE:PORT [PROPERTY…]     what has changed is told by an async event; not so a smaller mtu: longer
+ *                                   packets of the queue pairs that there are get lost
  *   event DEVICE[:PORT] NAME        port-err port-active lid-change gid-change pkey-change sm-change
  *                                   client-reregister; qp-fatal: to all QPs of the device
  *   fatal DEVICE                    DEVICE_FATAL: it is of no use from then on

@@ -113,6 +113,14 @@ static void tell_read(const struct span *spans, int count)
 #endif
 }
 
+/* The port's MTU has become smaller than that of the queue pair, and the packet is longer. */
+static bool is_too_long(const struct fake_qp *qp, const struct fake_wqe *wqe)
+{
+	int mtu = qp->device->ports[qp->attr.port_num - 1].mtu;
+
+	return (int)qp->attr.path_mtu > mtu && wqe->length > 128u << mtu;
+}
+
 static void deliver(struct fake_qp *qp, struct fake_wqe *wqe)
 {
 	struct request request = request_of(qp, wqe);
@@ -130,7 +138,7 @@ static void deliver(struct fake_qp *qp, struct fake_wqe *wqe)
 	}
 	if (wqe->lost || wqe->drops) {
 		wqe->drops -= wqe->drops > 0;
-	} else if (request_can_leave(qp, &request.to)) {
+	} else if (!is_too_long(qp, wqe) && request_can_leave(qp, &request.to)) {
 		request_carry(&request, payload, &reply);
 	}
 	requester_reply(qp, &reply);

@@ -297,6 +297,8 @@ static int connect_by_hello(struct ib_qp *qp)
 
 	if (!ret)
 		ib_qp_change(qp, IB_QP_JOINED);
+	else
+		ib_events_reread(qp->nic); /* its MTU may be too large for the port by now */
 	return ret;
 }
 

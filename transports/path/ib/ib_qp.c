@@ -13,6 +13,7 @@
 #include "base/os.h"
 #include "base/pinned.h"
 #include "device/gid.h"
+#include "device/ib_events.h"
 #include "path/ib/ib_cm.h"
 
 #define RECV_WR      (1ull << 63) /* in wr_id: a receive; the low bits are its slot */
@@ -30,10 +31,17 @@ void ib_qp_change(struct ib_qp *qp, enum ib_qp_state to)
 	qp->state = to;
 }
 
+void ib_qp_given_up(const struct ib_qp *qp)
+{
+	if (qp->state == IB_QP_JOINED)
+		ib_events_reread(qp->nic);
+}
+
 static void broke(struct ib_qp *qp, int err)
 {
 	if (qp->state == IB_QP_BROKEN)
 		return;
+	ib_qp_given_up(qp);
 	ib_qp_change(qp, IB_QP_BROKEN);
 	qp->fault.err = err;
 }

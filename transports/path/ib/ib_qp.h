@@ -162,6 +162,9 @@ static inline uint32_t ib_cts_check(const struct anynet_wire_cts *cts)
 /* Changes the state. Nothing else does. */
 void ib_qp_change(struct ib_qp *qp, enum ib_qp_state to);
 
+/* It is given up. If nothing has shown that packets get through, the port is read again: no event tells of another MTU. */
+void ib_qp_given_up(const struct ib_qp *qp);
+
 /* Has the send queue room for `wrs` more work requests? */
 static inline bool ib_qp_has_room(const struct ib_qp *qp, uint32_t wrs)
 {

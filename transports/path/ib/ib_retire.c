@@ -35,6 +35,7 @@ void ib_qp_retire(struct ib_qp *qp)
 {
 	if (!qp)
 		return;
+	ib_qp_given_up(qp);
 	pthread_mutex_lock(&retired.lock);
 	qp->next = retired.qps;
 	retired.qps = qp;

@@ -10,6 +10,8 @@
 
 #include <nccl_net/util.h>
 
+#include "transports/device/ib_events.h"
+
 /* --- beginning anew, and leaving --- */
 
 static void test_a_queue_pair_that_begins_anew_has_its_receives_once(void **state)
@@ -30,6 +32,11 @@ static int refuse_to_modify(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int ma
 	(void)attr;
 	(void)mask;
 	return EIO;
+}
+
+static int refuse_rtr(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
+{
+	return attr->qp_state == IBV_QPS_RTR ? EINVAL : stub->modify_qp(ibv, attr, mask);
 }
 
 /* It may still write. */
@@ -130,6 +137,54 @@ static void test_receives_that_were_flushed_during_a_pause_count(void **state)
 	assert_true(paused);
 	assert_non_null(qp->ibv);
 	assert_int_equal(qp->rq.tail - qp->rq.head, 1);
+}
+
+/* --- the port of one that is given up --- */
+
+static bool is_read_again(void)
+{
+	bool stale = ib_events_stale();
+
+	ib_events_settle();
+	return stale;
+}
+
+/* No event tells of another MTU. */
+static void test_a_port_is_read_again_when_nothing_gets_through(void **state)
+{
+	(void)state;
+	is_read_again(); /* for what the tests before have given up */
+	qp = ib_connector(false);
+	ib_qp_retire(qp);
+	assert_true(is_read_again());
+	qp = ib_connector(false);
+	assert_int_equal(ib_qp_begin_proof(qp), 0);
+	stub_complete(qp->ibv, 1, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(ib_qp_prove(qp), -ETIMEDOUT);
+	assert_true(is_read_again());
+	ib_qp_retire(qp);
+	qp = ib_acceptor();
+	ib_qp_end(qp, NULL);
+	assert_true(is_read_again());
+	ib_qp_retire(qp);
+	qp = ib_connector(true);
+	ib_qp_end(qp, NULL);
+	ib_qp_retire(qp);
+	qp = NULL;
+	assert_false(is_read_again());
+	ib_chores_finish();
+}
+
+/* … or if an adapter does not even take it. */
+static void test_a_port_is_read_again_when_a_queue_pair_cannot_be_connected(void **state)
+{
+	struct anynet_wire_hello hello = ib_peer(true), answer = { .type = ANYNET_WELCOME };
+
+	(void)state;
+	is_read_again();
+	verbs.modify_qp = refuse_rtr;
+	assert_null(ib_qp_accept(&local_dev, &hello, &answer));
+	assert_true(is_read_again());
 }
 
 /* --- limits of posting --- */
@@ -366,6 +421,8 @@ int main(void)
 		T(test_data_that_came_before_a_queue_pair_was_left_is_kept),
 		T(test_a_queue_pair_is_left_when_its_receives_are_flushed),
 		T(test_receives_that_were_flushed_during_a_pause_count),
+		T(test_a_port_is_read_again_when_nothing_gets_through),
+		T(test_a_port_is_read_again_when_a_queue_pair_cannot_be_connected),
 		T(test_a_sender_posts_no_more_than_the_peer_has_slots),
 		T(test_slots_that_were_free_are_not_taken_back),
 		T(test_a_receiver_tells_of_its_slots_in_time),
