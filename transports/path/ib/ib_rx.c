@@ -254,6 +254,12 @@ static int receive_by_qp(struct ib_stream *stream, int tcp_error)
 
 	if (tcp_error && stream->qp->state == IB_QP_JOINED)
 		return tcp_error;
+	/* Before the first frame: a request of the proof has been refused here. The sender is about to use TCP. */
+	if (anynet_unlikely(broken) && !tcp_error && !stream->qp->rq.tail &&
+	    stream_stands(&stream->tcp.base)) {
+		ib_leave_qp(stream);
+		return stream->over_tcp->receive(&stream->tcp.base);
+	}
 	ret = consume(stream, stream->qp);
 	/* On a new queue pair the sender has no CTS yet, not even for receives posted long ago. */
 	if (!ret && !broken && !stream->use.sends_cts)

@@ -28,6 +28,26 @@ static void test_the_tcp_connection_counts_until_the_queue_pair_is_proven(void *
 	pair_fails(req, -ECONNRESET);
 }
 
+/* The sender is about to say so over TCP. */
+static void test_a_queue_pair_that_refuses_the_proof_is_left_for_tcp(void **state)
+{
+	const struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING },
+				       data = frame_data(0, 0, 0, 100);
+	const uint32_t word = 0;
+	struct anynet_request *req;
+
+	(void)state;
+	open_recv(1);
+	req = pair_irecv(&pair, pair_in, 100, 0);
+	pair_idle(req);
+	assert_false(stub_write(ib_qp_of(pair.recv, 0)->ibv, 0, PEER_RKEY, &word, sizeof(word)));
+	pair_idle(req);
+	assert_false(pair.recv->streams[0]->qp.carries);
+	frame_put(pair.fds[0], &ping, NULL);
+	frame_put(pair.fds[0], &data, pair_out);
+	pair_finish(&req, 1, NULL);
+}
+
 /* The sender could not register its ring after the proof. Nothing waits on the comm but accept, for READY. */
 static void test_ready_may_come_by_tcp_after_the_proof(void **state)
 {
@@ -356,6 +376,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, ib_comm_setup, ib_comm_teardown)
 	const struct CMUnitTest tests[] = {
 		T(test_the_tcp_connection_counts_until_the_queue_pair_is_proven),
+		T(test_a_queue_pair_that_refuses_the_proof_is_left_for_tcp),
 		T(test_ready_may_come_by_tcp_after_the_proof),
 		T(test_the_end_of_a_connection_that_waits_is_seen),
 		T(test_what_a_queue_pair_had_brought_when_it_broke_counts),
