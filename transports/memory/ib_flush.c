@@ -29,6 +29,7 @@ struct ib_flush {
 	_Atomic bool busy; /* spin lock; protects the fields below */
 	_Atomic enum flush_state state;
 	struct ib_self self;
+	_Atomic uint16_t lid;      /* of the port when it was made */
 	uint64_t generation;       /* number of the queue pair in `self` */
 	uint64_t posted, done;     /* READs of this generation */
 	_Atomic uint64_t retry_ms; /* FLUSH_BROKEN: time of the next attempt; 0 = none has failed */
@@ -71,7 +72,7 @@ static ANYNET_COLD void tell(const struct ib_nic *nic, const struct ib_flush *fl
 		anynet_info("dev %s: GPU memory is flushed by a queue pair again", nic->dev->name);
 }
 
-/* Replaces the queue pair, with `making` held. The state is not FLUSH_READY, so flushes fail meanwhile (-EIO). */
+/* Replaces the queue pair, with `making` held. Flushes fail meanwhile (-EIO). */
 static void renew(struct ib_nic *nic, struct ib_flush *flush)
 {
 	struct ib_self self;
@@ -79,10 +80,13 @@ static void renew(struct ib_nic *nic, struct ib_flush *flush)
 	int ret;
 
 	enter(flush);
+	atomic_store(&flush->state, FLUSH_BROKEN);
 	self = flush->self;
 	flush->self = (struct ib_self){ .qp = NULL };
 	leave(flush);
 	ib_self_unmake(nic, &self);
+	atomic_store(&flush->lid,
+		     ib_nic_attr(nic).lid); /* if it changes again meanwhile, this is repeated */
 	ret = ib_self_make(nic, flush->landing, &self, why, sizeof(why));
 	tell(nic, flush, ret, why);
 	enter(flush);
@@ -111,17 +115,25 @@ static ANYNET_COLD struct ib_flush *create(struct ib_nic *nic)
 	return there;
 }
 
-static bool is_due(const struct ib_nic *nic)
+/* Has the port another LID than when the queue pair was made? Each READ would wait for all retries first. */
+static bool has_moved(struct ib_nic *nic, const struct ib_flush *flush)
+{
+	struct ibv_port_attr attr = ib_nic_attr(nic);
+
+	return attr.state == IBV_PORT_ACTIVE && attr.lid != atomic_load(&flush->lid);
+}
+
+static bool is_due(struct ib_nic *nic)
 {
 	const struct ib_flush *flush = atomic_load(&nic->flush);
 
-	return flush && atomic_load(&flush->state) == FLUSH_BROKEN && !atomic_load(&nic->failed) &&
-	       os_now_ms() >= atomic_load(&flush->retry_ms);
+	return flush && (atomic_load(&flush->state) == FLUSH_BROKEN || has_moved(nic, flush)) &&
+	       !atomic_load(&nic->failed) && os_now_ms() >= atomic_load(&flush->retry_ms);
 }
 
 bool ib_flush_is_due(void)
 {
-	const struct ib_nic *nic;
+	struct ib_nic *nic;
 
 	for (int i = 0; (nic = ib_nic_opened(i)); i++)
 		if (is_due(nic))

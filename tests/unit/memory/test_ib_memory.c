@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "support/capture.h"
+#include "support/check.h"
 #include "transports/device/ib_events.h"
 #include "transports/memory/gpu_internal.h"
 #include "transports/memory/gpu_proof.h"
@@ -260,6 +261,38 @@ static void test_a_flush_ends_with_its_queue_pair(void **state)
 	ib_memory_release(&mr);
 }
 
+static int query_port_with_another_lid(struct ibv_context *context, uint8_t port,
+				       struct ibv_port_attr *attr)
+{
+	int ret = stub->query_port(context, port, attr);
+
+	attr->lid++;
+	return ret;
+}
+
+/* Each READ to the old one would wait for all retries. Last, because the LID stays. */
+static void test_with_another_lid_there_is_another_queue_pair_for_flushes(void **state)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "another queue pair for flushes");
+	struct anynet_mr mr = { .range = { .addr = data, .bytes = sizeof(data) }, .dmabuf.fd = -1 };
+	uint64_t ticket;
+
+	(void)state;
+	ticket = post_flush(nics[0], &mr);
+	verbs.query_port = query_port_with_another_lid;
+	assert_int_equal(ib_nic_refresh(nics[0]), 0);
+	for (; !ib_flush_is_due(); deadline_turn(&deadline)) /* not while the present one is new */
+		assert_int_equal(ib_flush_done(nics[0], ticket), 0);
+	ib_flush_mend();
+	assert_int_equal(ib_flush_done(nics[0], ticket), -EIO);
+	ib_note_posted();
+	ticket = post_flush(nics[0], &mr);
+	complete(ib_posted[0].qp, IBV_WC_SUCCESS);
+	assert_int_equal(ib_flush_done(nics[0], ticket), 1);
+	assert_false(ib_flush_is_due());
+	ib_memory_release(&mr);
+}
+
 /* It reports no completions any more, not even failed ones. CUDA then flushes. */
 static void test_a_flush_ends_with_its_device(void **state)
 {
@@ -469,6 +502,7 @@ int main(void)
 		T(test_memory_that_a_nic_does_not_know_is_flushed),
 		T(test_cuda_flushes_the_gpu_of_the_memory),
 		T(test_a_device_that_has_failed_is_not_waited_for),
+		T(test_with_another_lid_there_is_another_queue_pair_for_flushes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
