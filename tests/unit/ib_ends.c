@@ -160,10 +160,11 @@ unsigned ib_posted_count;
 
 static void on_post(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
 {
-	struct ib_posted *next = &ib_posted[ib_posted_count];
+	struct ib_posted *next;
 
 	if (ib_posted_count++ >= IB_POSTED_MAX)
 		return;
+	next = &ib_posted[ib_posted_count - 1];
 	*next = (struct ib_posted){
 		.qp = qp,
 		.opcode = wr->opcode,
