@@ -255,8 +255,10 @@ static ssize_t count_what_came(int fd, ssize_t bytes, int flags)
 {
 	if (!atomic_load(&shortens) || bytes <= 0 || flags & MSG_PEEK || fd >= COUNTED_FDS)
 		return bytes;
-	if (atomic_fetch_add(&came[fd], (size_t)bytes) + (size_t)bytes >= FRONT_SHORT_BYTES)
+	if (atomic_fetch_add(&came[fd], (size_t)bytes) + (size_t)bytes >= FRONT_SHORT_BYTES) {
 		shutdown(fd, SHUT_RDWR);
+		forget_what_came(fd); /* the plugin gives the number to another one, if the kernel's was below 3 */
+	}
 	return bytes;
 }
 
