@@ -260,13 +260,13 @@ static bool has_used_verbs(void)
 }
 
 /* accept fails at once, and does not say that its time-out has passed. */
-static void check_words_of_accept(const struct refusal *refusal)
+static void check_words_of_accept(const struct refusal *refusal, enum variant variant)
 {
 	char wanted[WARN_BYTES];
 	bool said = refusal->nr != SYS_accept4;
 
-	snprintf(wanted, sizeof(wanted), "accept on dev lo: %s; NCCL gets an error",
-		 strerror(refusal->err));
+	snprintf(wanted, sizeof(wanted), "accept on dev %s: %s; NCCL gets an error",
+		 variant == BY_VERBS ? "fake0" : "lo", strerror(refusal->err));
 	for (int i = 0; i < WARNS_KEPT; i++)
 		said |= strstr(attempt.job.warn[i], wanted) != NULL;
 	check_that(said, "no line '%s'", wanted);
@@ -297,7 +297,7 @@ static int try_once(const struct job_plan *plan, const struct refusal *refusal,
 	if (!fine)
 		meet_unauthenticated_peer(WAITS);
 	check_that(fine || atomic_load(&attempt.job.warns), "an error, and not a word about it");
-	check_words_of_accept(refusal);
+	check_words_of_accept(refusal, variant);
 	check_that(fine || with_secret || !works, "it should do without: %s", attempt.job.warn[0]);
 	check_that(!fine || with_secret || works, "it goes on as if nothing were wrong");
 	if (!fine)
