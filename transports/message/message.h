@@ -20,8 +20,9 @@ void recv_free(struct anynet_comm *comm);
  */
 int send_post(struct anynet_comm *comm, const struct anynet_send *send, struct anynet_request **req);
 
-/* Would a send of `bytes` be copied, but the ring has no room? ACKs that free it may be in the sockets. */
-bool send_lacks_room(const struct anynet_comm *comm, size_t bytes);
+/* Is there a slot for a send of `bytes`, and room for its copy if it is to be copied? Else ACKs that free them may be in the
+ * sockets. */
+bool send_has_room(struct anynet_comm *comm, size_t bytes);
 
 /* Report a send that is done. `sizes` may be NULL. NCCL no longer uses the request. */
 void send_report(struct anynet_request *req, int *sizes);

@@ -325,14 +325,6 @@ static int check_for_qp(const struct send_comm *comm, const struct anynet_send *
 	return send->mr || !send->bytes ? 0 : -EADDRNOTAVAIL;
 }
 
-bool send_lacks_room(const struct anynet_comm *base, size_t bytes)
-{
-	const struct send_comm *comm = (const struct send_comm *)base;
-
-	return bytes <= comm->limits.eager &&
-	       !replay_has_room(&comm->ring, copy_bytes(comm, bytes));
-}
-
 /* The slot for the next message; NULL = none is free. */
 static struct send_msg *next_slot(const struct send_comm *comm)
 {
@@ -347,6 +339,14 @@ static struct send_msg *next_slot(const struct send_comm *comm)
 			return msg;
 	}
 	return NULL;
+}
+
+bool send_has_room(struct anynet_comm *base, size_t bytes)
+{
+	struct send_comm *comm = to_send(base);
+
+	return next_slot(comm) && (bytes > comm->limits.eager ||
+				   replay_has_room(&comm->ring, copy_bytes(comm, bytes)));
 }
 
 static void take_slot(struct send_comm *comm, struct send_msg *msg)

@@ -56,16 +56,11 @@ static int isend(struct anynet_comm *comm, const struct anynet_send *send, struc
 	struct anynet_send registered;
 	int ret = check(comm);
 
-	if (anynet_unlikely(!ret && send_lacks_room(comm, send->bytes)))
+	if (anynet_unlikely(!ret && !send_has_room(comm, send->bytes)))
 		ret = make_room(comm);
 	if (anynet_unlikely(ret))
 		return ret;
 	ret = send_post(comm, send, req);
-	if (anynet_unlikely(ret == -EAGAIN)) {
-		ret = make_room(comm);
-		if (!ret)
-			ret = send_post(comm, send, req);
-	}
 	if (anynet_unlikely(ret == -EADDRNOTAVAIL)) {
 		registered = *send;
 		ret = borrow(comm, &registered);
