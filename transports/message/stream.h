@@ -58,7 +58,7 @@ struct anynet_stream_ops {
 	/* Has this connection moved the stream forward (progress.h)? */
 	enum stream_moved (*moved)(struct anynet_stream *stream);
 
-	/* Receive comm: bytes that have come of the payload of a begun frame, which may be all of a large message. */
+	/* Receive comm: bytes of a begun frame's payload, which may be all of a large message, that stay if the path breaks now. */
 	size_t (*begun)(const struct anynet_stream *stream);
 
 	/* Send a heartbeat if nothing is in flight, so that a later `signs` shows whether the peer's host lives. */

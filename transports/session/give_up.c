@@ -126,20 +126,13 @@ static bool is_over(uint64_t since_ms, uint64_t now)
 	return since_ms && now >= since_ms + (uint64_t)anynet_net.cfg->recovery_timeout_ms;
 }
 
-/* Is there something that must reach the peer, or an end that it must learn of? */
-static bool owes(const struct anynet_comm *comm)
-{
-	bool owes = comm_is_closed(comm);
-
-	for (unsigned i = 0; i < comm->stream_count; i++)
-		owes |= comm->streams[i] && stream_log_owes(comm->streams[i]);
-	return owes;
-}
-
+/* An idle comm has all the time: what it has sent may have arrived without an acknowledgement, and a receiver that waits for more
+ * counts its own time. */
 static bool has_run_out(const struct anynet_comm *comm, uint64_t now)
 {
-	return !ends_unnoticed(comm) &&
-	       is_over(counts_from(comm, comm->session->recovery->since_ms, owes(comm)), now);
+	uint64_t lost_ms = comm->session->recovery->since_ms;
+
+	return is_over(counts_from(comm, lost_ms, comm_is_closed(comm)), now);
 }
 
 /* Gives up if connections are established and nothing gets through them. */

@@ -286,11 +286,28 @@ static void test_an_idle_one_that_nobody_answers_has_time_until_it_is_used(void 
 }
 
 /* What has been sent must arrive, and the receiver may wait for it. */
-static void test_a_sender_that_owes_data_has_not(void **state)
+/* What was sent may have arrived: a receiver acknowledges small messages late. */
+static void test_so_has_an_idle_sender(void **state)
+{
+	struct anynet_request *req;
+
+	(void)state;
+	test.network = UNREACHABLE;
+	pair_open_send(&test.pair, 1);
+	test.comm = test.pair.send;
+	know_paths(1);
+	req = pair_isend(&test.pair, pair_out, 50, 0);
+	pair_finish(&req, 1, NULL);
+	cut();
+	assert_int_equal(pass(10 * RECOVERY_MS), 10 * RECOVERY_MS);
+}
+
+static void test_a_sender_that_waits_has_not(void **state)
 {
 	(void)state;
 	test.network = UNREACHABLE;
 	open_send();
+	watch_comm(test.comm, test.now);
 	cut();
 	assert_int_equal(pass(2 * RECOVERY_MS), RECOVERY_MS);
 	warned_of("did not come back");
@@ -463,7 +480,8 @@ int main(void)
 		TEST(test_an_idle_one_waits_once_it_has_been_answered),
 		TEST(test_a_closed_one_asks_until_its_sender_ends),
 		TEST(test_an_idle_one_that_nobody_answers_has_time_until_it_is_used),
-		TEST(test_a_sender_that_owes_data_has_not),
+		TEST(test_so_has_an_idle_sender),
+		TEST(test_a_sender_that_waits_has_not),
 		TEST(test_a_sender_without_requests_waits_for_accept),
 		TEST(test_a_half_built_one_asks_until_its_sender_comes_back),
 		TEST(test_a_half_built_one_waits_as_long_as_its_sender_may_live),

@@ -119,6 +119,25 @@ static void test_what_is_acknowledged_little_by_little_is_progress(void **state)
 	warned(0, NULL);
 }
 
+/* A copy is sent again from its beginning after a break, so half of it is none. */
+static void test_half_of_a_copy_is_no_progress(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(0, 7, ANYNET_FLAG_TAIL, 40);
+	struct anynet_request *req;
+	char half[20] = { 0 };
+
+	(void)state;
+	req = signs_open_recv(1);
+	signs_look_after(0);
+	signs_look_after(SIGNS_STALL_MS - 1);
+	warned(0, NULL);
+	assert_int_equal(send(signs.pair.fds[0], &frame, sizeof(frame), 0), sizeof(frame));
+	assert_int_equal(send(signs.pair.fds[0], half, sizeof(half), 0), sizeof(half));
+	pair_idle(req);
+	signs_look_after(1);
+	warned(1, "no progress for 4 s");
+}
+
 static void test_a_stall_is_told_once_with_who_and_what_and_how_long(void **state)
 {
 	struct anynet_wire_frame frame = frame_data(0, 7, 0, 5);
@@ -151,15 +170,21 @@ static void test_a_stall_is_told_once_with_who_and_what_and_how_long(void **stat
 /* A message of 1 GiB may be one frame. */
 static void test_a_frame_that_comes_slowly_is_progress(void **state)
 {
-	struct anynet_wire_frame frame = frame_data(0, 7, 0, 64);
+	struct anynet_wire_frame first = frame_data(0, 7, 0, 64),
+				 frame = frame_data(1, 7, 0, SIGNS_LARGE);
+	struct anynet_request *req;
+	char part[ANYNET_PART_ALIGN] = { 0 };
 
 	(void)state;
 	capture_allow_warn();
-	signs_open_recv(1);
+	req = signs_open_recv(1);
+	pair_irecv(&signs.pair, signs.in, SIGNS_LARGE, 7);
+	frame_put(signs.pair.fds[0], &first, signs.out);
+	pair_finish(&req, 1, NULL);
 	signs_look_after(0);
 	frame_put(signs.pair.fds[0], &frame, NULL);
 	for (int i = 0; i < 8; i++) {
-		assert_int_equal(send(signs.pair.fds[0], "part", 4, 0), 4);
+		assert_int_equal(send(signs.pair.fds[0], part, sizeof(part), 0), sizeof(part));
 		assert_int_equal(comm_turn(signs.pair.recv), 0);
 		signs_look_after(SIGNS_STALL_MS / 2);
 	}
@@ -269,6 +294,7 @@ int main(void)
 		TEST(test_acknowledged_heartbeats_are_no_progress),
 		TEST(test_what_is_acknowledged_little_by_little_is_progress),
 		TEST(test_a_frame_that_comes_slowly_is_progress),
+		TEST(test_half_of_a_copy_is_no_progress),
 		TEST(test_a_stall_is_told_once_with_who_and_what_and_how_long),
 		TEST(test_a_sender_says_what_its_sends_wait_for),
 		TEST(test_a_stall_of_broken_connections_says_so),

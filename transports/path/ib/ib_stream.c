@@ -266,7 +266,6 @@ static const struct anynet_stream_ops ib_send_stream_ops = {
 	.moved = ib_moved,
 	.ping = ib_ping,
 	.sever = ib_sever,
-	.position = ib_position,
 	.resume = ib_resume,
 	.drain = ib_drain,
 	.close = ib_close,

@@ -197,9 +197,7 @@ static int tcp_resume(struct anynet_stream *base, int fd, struct anynet_wire_pai
 
 size_t tcp_begun(const struct anynet_stream *base)
 {
-	const struct tcp_rx *rx = &((const struct tcp_stream *)base)->rx;
-
-	return rx->open ? rx->frame.length - rx->left : 0;
+	return tcp_kept_bytes((const struct tcp_stream *)base);
 }
 
 void tcp_say_ping(const struct tcp_stream *stream)
@@ -230,7 +228,6 @@ static const struct anynet_stream_ops tcp_send_stream_ops = {
 	.moved = tcp_moved,
 	.ping = tcp_ping,
 	.sever = tcp_sever,
-	.position = tcp_position,
 	.resume = tcp_resume,
 	.drain = tcp_drain,
 	.close = tcp_close,
