@@ -218,12 +218,20 @@ side_by_side() {
 
 # --- the mutations ---
 
-# run_seeds COPY: prints the simulator's output if it fails
+# run_seeds COPY [OPTION...]: prints the simulator's output if it fails
 run_seeds() {
 	local dir=$1/release
 
-	"$dir/tests/sim/simulate" "$dir/libnccl-net.so" --jobs=1 --stop --no-shrink --first="${FIRST:-1}" \
-		--processor-seconds="$simulate" 2>&1 | tee "$1/log" | sed -n 's/^seed [0-9]* fails //p; s/.*\(--seed=.*\) --print/\1/p'
+	"$dir/tests/sim/simulate" "$dir/libnccl-net.so" --jobs=1 --stop --no-shrink --first="${FIRST:-1}" "${@:2}" \
+		2>&1 | tee "$1/log" | sed -n 's/^seed [0-9]* fails //p; s/.*\(--seed=.*\) --print/\1/p'
+}
+
+# run_all_seeds COPY: half of the time for all kinds of runs, a quarter for those with short time-outs, and then the tests that
+# measure stalls, which take some 15 s
+run_all_seeds() {
+	run_seeds "$1" --processor-seconds=$((simulate / 2)) | grep . && return
+	run_seeds "$1" --processor-seconds=$((simulate / 4)) --brief | grep . && return
+	run "$1" --stop-on-failure 'sim[.]stalls-.*' | sed -nE 's/^([^ ]*) .*\*\*\*.*/\1/p'
 }
 
 # report N RESULT
@@ -302,17 +310,17 @@ end_programs() {
 	done
 }
 
-# simulate_one COPY BEGAN: builds the plugin only, then runs seeds
+# simulate_one COPY: builds the plugin only, then runs seeds
 simulate_one() {
 	local copy=$1 dir=$1/release said
 
-	if ! cmake --build "$dir" -j 1 --target nccl-net --target simulate -- --no-print-directory >"$copy/log" 2>&1; then
+	if ! cmake --build "$dir" -j 1 --target nccl-net --target simulate --target sim_ibverbs -- --no-print-directory >"$copy/log" 2>&1; then
 		echo "STALE: it does not compile: $(grep -m1 -E 'error|undefined' "$copy/log" || true)"
 		return
 	fi
-	said=$(run_seeds "$copy")
+	said=$(run_all_seeds "$copy")
 	if [ -n "$said" ]; then
-		echo "killed by ${said//$'\n'/ } after $(sed -n 's/ s of processors$//p' "$copy/log") s"
+		echo "killed by ${said//$'\n'/ }"
 	else
 		echo "SURVIVED $simulate s"
 	fi
@@ -326,7 +334,7 @@ plant() {
 	printf '%s' "$before${news[n]}$after" >"$file"
 	# shellcheck disable=SC2086
 	if [ -n "$simulate" ]; then
-		result=$(simulate_one "$copy" "$began")
+		result=$(simulate_one "$copy")
 	elif ! build "$copy" 1 ${tests[n]}; then
 		result="STALE: it does not compile: $(grep -m1 -E 'error|undefined' "$copy/log" || true)"
 	else

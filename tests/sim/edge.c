@@ -14,22 +14,8 @@
 
 #define HOST_MEMORY 1
 #define NO_TIME     UINT64_MAX
-#define TOLD_NS     (100 * SIM_MS) /* with --print, messages that take longer are printed */
-#define MENDED_NS \
-	SIM_S /* the recovery from an earlier fault may take this long; a process that exits does not wait longer */
 
-/* State of an edge in a round that both ends share: NCCL's bootstrap, and the times for the statistics. */
-struct shared {
-	char handle[DRIVER_HANDLE_BYTES];
-	uint64_t listens_ns;    /* since when; 0 = not yet */
-	uint64_t made_ns[2];    /* accept and connect have returned; 0 = not yet */
-	uint64_t *posted_ns[2]; /* of each message, by sender and receiver; 0 = not yet */
-	bool ended[2];          /* by an error, an abort, or with its process; receiver, sender */
-	bool done[2];           /* all messages */
-	uint64_t closed_ns;     /* when the first orderly close took place */
-};
-
-static struct shared *shares; /* per edge and round */
+static struct edge_shared *shares; /* per edge and round */
 static bool any_closed;
 
 void edges_start(const struct plan *plan)
@@ -40,37 +26,19 @@ void edges_start(const struct plan *plan)
 			shares[i].posted_ns[side] = calloc(plan->messages, sizeof(uint64_t));
 }
 
-static struct shared *share_of(const struct edge_end *end)
+struct edge_shared *edge_shared(const struct edge_end *end)
 {
 	return &shares[end->edge * end->rank->plan->rounds + end->round];
 }
 
-static struct rank *peer_of(const struct edge_end *end)
-{
-	const struct plan_edge *edge = &plan_of(end)->edges[end->edge];
-
-	return &ranks[end->is_send ? edge->to : edge->from];
-}
-
 /* --- errors --- */
 
-/* Data sent before an orderly close is delivered while the process of the closed end lives, but not for ever. What arrives with a
- * bit error is not sent again by an end that has closed: its peer's kernel has acknowledged it. */
-static bool is_cut_short(const struct edge_end *end)
+static void note_ended(const struct edge_end *end)
 {
-	uint64_t closed_ns = share_of(end)->closed_ns;
+	struct edge_shared *share = edge_shared(end);
 
-	return closed_ns && plan_outage(plan_of(end), closed_ns - MENDED_NS, sim_now) &&
-	       (plan_of(end)->checksum || peer_of(end)->process->dead || sim_now >= closed_ns + plan_of(end)->peer_timeout_ns);
-}
-
-/* A comm may end with an error only after the loss of a process or a host, or after one of its ends was closed. */
-static bool may_fail(const struct edge_end *end)
-{
-	const struct shared *share = share_of(end);
-
-	return end->rank->doomed || peer_of(end)->doomed || share->ended[0] || share->ended[1] ||
-	       is_cut_short(end);
+	share->ended[end->is_send] = true;
+	share->ended_ns[end->is_send] = sim_now;
 }
 
 static void close_end(struct edge_end *end);
@@ -78,10 +46,11 @@ static void close_end(struct edge_end *end);
 static void failed(struct edge_end *end, const char *call, int ret)
 {
 	trace_note(50, end->edge, (uint64_t)ret);
-	if (!may_fail(end))
+	if (!edge_may_fail(end))
 		sim_fail("edge %u, %s: %s fails with %d", end->edge, end->is_send ? "sender" : "receiver", call, ret);
+	edge_check_error_time(end);
 	end->failed = true;
-	share_of(end)->ended[end->is_send] = true;
+	note_ended(end);
 	close_end(end);
 }
 
@@ -101,10 +70,10 @@ struct edge_end *edge_open(struct rank *rank, unsigned edge, bool is_send, unsig
 	end->random.state = rank->plan->seed * 77 + edge * 2 + is_send;
 	if (is_send)
 		return end;
-	if (driver_listen(rank->net, rank->ctx, (int)rank->plan->edges[edge].dev_to, share_of(end)->handle,
+	if (driver_listen(rank->net, rank->ctx, (int)rank->plan->edges[edge].dev_to, edge_shared(end)->handle,
 			  &end->listener))
 		sim_fail("edge %u: listen fails", edge);
-	share_of(end)->listens_ns = sim_now;
+	edge_shared(end)->listens_ns = sim_now;
 	return end;
 }
 
@@ -129,66 +98,23 @@ static void close_listener(struct edge_end *end)
 	end->listener = NULL;
 }
 
-/* NCCL learns this from its own connections. */
-static bool peer_is_gone(const struct edge_end *end)
-{
-	const struct rank *peer = peer_of(end);
-
-	return (peer->doomed && (peer->process->dead || peer->process->host->dead)) ||
-	       share_of(end)->ended[!end->is_send];
-}
-
-/* The peer sent everything and closed before accept returned, and the network has lost this since then. */
-static bool is_too_late(const struct edge_end *end)
-{
-	const struct shared *share = share_of(end);
-	uint64_t patience = plan_of(end)->peer_timeout_ns + SIM_S;
-
-	return !end->is_send && share->closed_ns && sim_now > share->closed_ns + patience &&
-	       is_cut_short(end);
-}
-
-static uint64_t later(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
-/* Checks the time since the peer did its part. Accept may return before connect does. */
-static void note_made(const struct edge_end *end)
-{
-	struct shared *share = share_of(end);
-	uint64_t peer_ns = end->is_send ? share->listens_ns : share->made_ns[1];
-	uint64_t since = later(end->started_ns, peer_ns ? peer_ns : sim_now);
-	uint64_t calm_ns = plan_calm_since(plan_of(end), sim_now);
-
-	share->made_ns[end->is_send] = sim_now;
-	if (!end->is_send && sim_now > since + plan_of(end)->spare_ns &&
-	    plan_has_spare(plan_of(end), since, sim_now))
-		sim_fail("edge %u: accept takes %.1f s beside a path that was whole", end->edge,
-			 (double)(sim_now - since) / 1e9);
-	since = later(since, calm_ns);
-	if (calm_ns && sim_now > since + plan_of(end)->stall_ns)
-		sim_fail("edge %u: %s takes %.1f s with nothing in the way", end->edge,
-			 end->is_send ? "connect" : "accept", (double)(sim_now - since) / 1e9);
-}
-
 static bool connect_end(struct edge_end *end)
 {
 	struct rank *rank = end->rank;
 	int ret;
 
-	if (peer_is_gone(end) || is_too_late(end)) {
+	if (edge_peer_is_gone(end) || edge_is_too_late(end)) {
 		failed(end, "bootstrap", 0);
 		return true;
 	}
-	if (end->is_send && !share_of(end)->listens_ns)
+	if (end->is_send && !edge_shared(end)->listens_ns)
 		return false;
 	if (end->is_send && !end->dials)
 		faults_aim(EVENT_DIALS, rank->process);
 	end->dials = true;
 	if (end->is_send)
 		ret = driver_connect(rank->net, rank->ctx, (int)plan_of(end)->edges[end->edge].dev_from,
-				     share_of(end)->handle, &end->comm);
+				     edge_shared(end)->handle, &end->comm);
 	else
 		ret = driver_accept(rank->net, end->listener, &end->comm);
 	if (ret) {
@@ -197,7 +123,7 @@ static bool connect_end(struct edge_end *end)
 	}
 	if (!end->comm)
 		return false;
-	note_made(end);
+	edge_note_made(end);
 	if (!end->is_send && random_chance(&end->random, 500000))
 		close_listener(end);
 	set_up(end);
@@ -238,7 +164,7 @@ static void close_end(struct edge_end *end)
 void edge_abort(struct edge_end *end)
 {
 	end->aborted = true;
-	share_of(end)->ended[end->is_send] = true;
+	note_ended(end);
 	close_end(end);
 }
 
@@ -333,7 +259,7 @@ static bool has_room(const struct edge_end *end)
 /* NCCL sends once both ends have their connections. */
 static bool must_wait(const struct edge_end *end)
 {
-	return end->is_send && plan_of(end)->together && !share_of(end)->made_ns[0];
+	return end->is_send && plan_of(end)->together && !edge_shared(end)->made_ns[0];
 }
 
 static bool post(struct edge_end *end)
@@ -353,32 +279,11 @@ static bool post(struct edge_end *end)
 		return false;
 	request->done = false;
 	for (unsigned i = 0; i < request->count; i++)
-		share_of(end)->posted_ns[!end->is_send][request->messages[i]] = sim_now;
+		edge_shared(end)->posted_ns[!end->is_send][request->messages[i]] = sim_now;
 	end->posted += request->count;
-	end->in_flight++;
+	if (!end->in_flight++)
+		end->waits_since_ns = sim_now;
 	return true;
-}
-
-static void note_latency(const struct edge_end *end, unsigned message)
-{
-	const struct shared *share = share_of(end);
-	uint64_t sent = share->posted_ns[0][message], posted = share->posted_ns[1][message];
-	uint64_t since = sent > posted ? sent : posted, fault_ns = plan_calm_since(plan_of(end), sim_now);
-
-	latency_message(rank_times, message / plan_of(end)->block, since);
-	if (rank_prints && sim_now - since > TOLD_NS)
-		printf("%12.6f edge %u message %u took %.1f ms\n", (double)sim_now / 1e9, end->edge, message,
-		       (double)(sim_now - since) / 1e6);
-	if (sim_now - since > plan_of(end)->spare_ns && plan_has_spare(plan_of(end), since, sim_now))
-		sim_fail("edge %u message %u: a stall of %.1f s beside a path that was whole", end->edge, message,
-			 (double)(sim_now - since) / 1e9);
-	if (!fault_ns || fault_ns >= sim_now)
-		return;
-	since = since > fault_ns ? since : fault_ns;
-	latency_add(&rank_times->after, sim_now - since);
-	if (sim_now - since > plan_of(end)->stall_ns)
-		sim_fail("edge %u message %u: a stall of %.1f s with nothing in the way", end->edge, message,
-			 (double)(sim_now - since) / 1e9);
 }
 
 static void finish(struct edge_end *end, struct request *request, const int *sizes)
@@ -388,17 +293,18 @@ static void finish(struct edge_end *end, struct request *request, const int *siz
 
 		if (!end->is_send) {
 			check_message(end, slot_of(end, message), message, sizes[i]);
-			note_latency(end, message);
+			edge_note_done(end, message);
 		}
 		message_poison(slot_of(end, message)->data, message_bytes(end, message) + 8);
 	}
 	request->done = true;
+	end->waits_since_ns = sim_now;
 	for (; end->in_flight && request_at(end, 0)->done; end->in_flight--) {
 		end->done += request_at(end, 0)->count;
 		end->first = (end->first + 1) % slot_count(end);
 	}
 	if (end->done == plan_of(end)->messages) {
-		share_of(end)->done[end->is_send] = true;
+		edge_shared(end)->done[end->is_send] = true;
 		end->state = END_DRAINS;
 		faults_aim(EVENT_DONE, end->rank->process);
 		end->close_ns = sim_now + (random_chance(&end->random, 500000) ? 0 : random_below(&end->random, SIM_S));
@@ -437,7 +343,7 @@ static bool test_some(struct edge_end *end)
 
 static bool all_done(const struct edge_end *end)
 {
-	return share_of(end)->done[0] && share_of(end)->done[1];
+	return edge_shared(end)->done[0] && edge_shared(end)->done[1];
 }
 
 bool edge_step(struct edge_end *end)
@@ -448,7 +354,7 @@ bool edge_step(struct edge_end *end)
 	case END_LISTENS:
 		return connect_end(end);
 	case END_MOVES:
-		if (must_wait(end) && peer_is_gone(end)) {
+		if (must_wait(end) && edge_peer_is_gone(end)) {
 			failed(end, "bootstrap", 0);
 			return true;
 		}
@@ -456,10 +362,10 @@ bool edge_step(struct edge_end *end)
 			moved = true;
 		return (end->state == END_MOVES && test_some(end)) || moved;
 	case END_DRAINS:
-		if (sim_now < end->close_ns || (plan_of(end)->barrier && !all_done(end) && !may_fail(end)))
+		if (sim_now < end->close_ns || (plan_of(end)->barrier && !all_done(end) && !edge_may_fail(end)))
 			return false;
-		if (!share_of(end)->closed_ns)
-			share_of(end)->closed_ns = sim_now;
+		if (!edge_shared(end)->closed_ns)
+			edge_shared(end)->closed_ns = sim_now;
 		close_end(end);
 		return true;
 	default:

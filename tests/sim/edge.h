@@ -39,14 +39,42 @@ struct edge_end {
 	unsigned first, in_flight; /* requests */
 	unsigned next_test;
 	uint64_t started_ns, close_ns;
+	uint64_t waits_since_ns; /* without the completion of a request */
 	bool dials, failed, aborted;
 	struct sim_random random;
+};
+
+/* State of an edge in a round that both ends share: NCCL's bootstrap, and the times for the statistics. */
+struct edge_shared {
+	char handle[DRIVER_HANDLE_BYTES];
+	uint64_t listens_ns;    /* since when; 0 = not yet */
+	uint64_t made_ns[2];    /* accept and connect have returned; 0 = not yet */
+	uint64_t *posted_ns[2]; /* of each message, by sender and receiver; 0 = not yet */
+	bool ended[2];          /* by an error, an abort, or with its process; receiver, sender */
+	uint64_t ended_ns[2];
+	bool done[2];           /* all messages */
+	uint64_t closed_ns;     /* when the first orderly close took place */
 };
 
 static inline const struct plan *plan_of(const struct edge_end *end)
 {
 	return end->rank->plan;
 }
+
+struct edge_shared *edge_shared(const struct edge_end *end);
+
+/* --- promises.c: which errors there may be, and how long things may take. A broken promise ends the run. --- */
+
+bool edge_may_fail(const struct edge_end *end);
+bool edge_peer_is_gone(const struct edge_end *end);
+
+/* The peer sent everything and closed before accept returned, and the network has lost this since then. */
+bool edge_is_too_late(const struct edge_end *end);
+
+/* An error has come; connect or accept has returned; a receive is done. */
+void edge_check_error_time(const struct edge_end *end);
+void edge_note_made(const struct edge_end *end);
+void edge_note_done(const struct edge_end *end, unsigned message);
 
 /* --- message.c: each message of an edge has its own size, tag and contents --- */
 

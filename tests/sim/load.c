@@ -4,6 +4,8 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,7 @@
 
 struct copy {
 	char path[LOAD_PATH_BYTES];
+	struct link_map *map;
 	struct sim_process *constructors; /* as which the constructors run */
 };
 
@@ -65,8 +68,21 @@ void load_copies(const char *plugin, unsigned count)
 	load.count = count;
 	for (unsigned i = 0; load.copies && i < count; i++) {
 		load.copies[i].constructors = process_new(NULL, 0);
-		load_copy(plugin, load.copies[i].constructors, load.copies[i].path);
+		dlinfo(load_copy(plugin, load.copies[i].constructors, load.copies[i].path),
+		       RTLD_DI_LINKMAP, &load.copies[i].map);
 	}
+}
+
+bool load_is_plugin(const void *address)
+{
+	struct dl_find_object found;
+
+	if (_dl_find_object((void *)(uintptr_t)address, &found))
+		return false;
+	for (unsigned i = 0; i < load.count; i++)
+		if (load.copies[i].map == found.dlfo_link_map)
+			return true;
+	return false;
 }
 
 bool load_is_copy(const char *path)

@@ -14,6 +14,7 @@ void *load_copy(const char *library, struct sim_process *constructors, char path
 /* Loads this many copies of the plugin, before the first fork. */
 void load_copies(const char *plugin, unsigned count);
 bool load_is_copy(const char *path);
+bool load_is_plugin(const void *address); /* of a function */
 
 /* An unused copy; the handlers that its constructors registered become the process's. */
 const char *load_take(struct sim_process *process);

@@ -46,6 +46,7 @@ enum {
 	OPT_PLAIN,
 	OPT_TOGETHER,
 	OPT_TURNS,
+	OPT_BRIEF,
 	OPT_STALLS,
 	OPT_WINDOW,
 	OPT_IB,
@@ -99,6 +100,7 @@ static const struct argp_option option_list[] = {
 	{ "window", OPT_WINDOW, 0, 0, "Ten minutes of a job with one fault of the network, as with --days", 1 },
 	{ "ib", OPT_IB, 0, 0, "Hosts have RDMA NICs; needs VERBS", 1 },
 	{ "turns", OPT_TURNS, 0, 0, "Only runs in which two paths fail in turn", 1 },
+	{ "brief", OPT_BRIEF, 0, 0, "Only short faults, and time-outs of seconds, which none of them may reach", 1 },
 	{ "stalls", OPT_STALLS, 0, 0, "Only faults of KIND, one after the other, with everything else in order", 1 },
 	{ "together", OPT_TOGETHER, 0, 0, "Threads are not held up, reads and writes not cut short", 1 },
 	{ 0 }
@@ -145,6 +147,9 @@ static void take_limit(int key, const char *arg, struct argp_state *state)
 		break;
 	case OPT_TURNS:
 		limits->turns = true;
+		break;
+	case OPT_BRIEF:
+		limits->brief = true;
 		break;
 	case OPT_STALLS:
 		limits->stalls = true;

@@ -75,6 +75,17 @@ static void draw_timeouts(struct plan *plan)
 		setting(plan, "ANYNET_PEER_TIMEOUT", peer);
 }
 
+/* Idle times and many short faults outlast these time-outs, a single fault does not. */
+static void draw_brief(struct plan *plan)
+{
+	plan->setting_count = 0;
+	plan->checksum = false;
+	plan->peer_timeout_ns = 3 * SIM_S;
+	plan->recovery_timeout_ns = 5 * SIM_S;
+	setting(plan, "ANYNET_PEER_TIMEOUT", 3);
+	setting(plan, "ANYNET_RECOVERY_TIMEOUT", 5);
+}
+
 /* --- the network and its traffic --- */
 
 static void draw_network(struct plan *plan)
@@ -342,10 +353,14 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_limits *limit
 	memset(plan, 0, sizeof(*plan));
 	plan->seed = seed;
 	plan->turns = random_chance(&random, 100000) || limits->turns;
+	plan->brief = limits->brief;
+	plan->turns &= !plan->brief;
 	draw_network(plan);
 	draw_traffic(plan);
 	draw_timeouts(plan);
 	draw_settings(plan);
+	if (plan->brief)
+		draw_brief(plan);
 	draw_set_up(plan);
 	if (limits->ib)
 		plan_draw_verbs(plan);

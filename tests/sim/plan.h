@@ -91,6 +91,7 @@ struct plan {
 	bool together;        /* nothing is sent before accept has returned, as in NCCL */
 	bool barrier;         /* a sender closes only when the receiver has everything, as at the end of a job */
 	bool turns;           /* two paths fail by turns, without other faults */
+	bool brief;           /* faults last for a moment, and time-outs are short: none may pass */
 	bool polls;           /* a rank that waits for a send calls test as often as NCCL does */
 	struct plan_verbs verbs;
 	size_t bytes_max;
@@ -125,6 +126,7 @@ struct plan_limits {
 	bool plain;    /* no settings, no tags, one rank per host */
 	bool together; /* threads are not delayed, reads and writes are not shortened */
 	bool turns;    /* only runs of two paths that fail by turns */
+	bool brief;    /* only runs with short faults and time-outs */
 	bool stalls;   /* … by a fault of `kind` each time, with all else in order: plan_draw_stalls */
 	bool window;   /* ten minutes of a job with one fault of the network: plan_draw_window */
 	bool ib;       /* hosts have RDMA NICs */

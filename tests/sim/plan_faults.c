@@ -2,7 +2,8 @@
 /* Draws the faults of a run, and answers what was at fault at which time. See plan.h. */
 #include "sim/plan.h"
 
-#define OUTAGE_MOST (35 * SIM_S) /* of all faults together: shorter than the minimum of ANYNET_RECOVERY_TIMEOUT */
+#define OUTAGE_MOST (35 * SIM_S) /* of all faults together: shorter than ANYNET_RECOVERY_TIMEOUT */
+#define BRIEF_MOST  300          /* ms of a fault, where time-outs are short */
 #define COUNT_MOST  12           /* per kind */
 #define SET_UP_NS   (600 * SIM_MS)
 #define CALM_NS     (10 * SIM_S)
@@ -41,8 +42,10 @@ static bool is_of_a_path(enum fault_kind kind)
 	return kind <= FAULT_PARTED || kind == FAULT_SWITCH;
 }
 
-static uint64_t draw_duration(struct sim_random *random)
+static uint64_t draw_duration(const struct plan *plan, struct sim_random *random)
 {
+	if (plan->brief)
+		return random_between(random, 1, BRIEF_MOST) * SIM_MS;
 	switch (random_below(random, 4)) {
 	case 0:
 		return random_between(random, 1, 100) * SIM_MS;
@@ -72,8 +75,9 @@ static void draw_kind(struct plan *plan, enum fault_kind kind, uint64_t span_ns,
 	for (unsigned i = 0; i < count; i++) {
 		bool early = random_chance(&random, 150000);
 		struct plan_fault fault = { .kind = kind,
-					    .at_ns = random_below(&random, early ? SET_UP_NS : span_ns),
-					    .for_ns = draw_duration(&random),
+					    .at_ns = random_below(&random,
+								  early ? SET_UP_NS : span_ns),
+					    .for_ns = draw_duration(plan, &random),
 					    .host = random_next(&random) >> 8,
 					    .other = random_next(&random) >> 8,
 					    .nic = random_next(&random) >> 8,
@@ -122,10 +126,14 @@ static void draw_aims(struct plan *plan)
 		if (random_chance(&random, 250000))
 			plan->aims[event] = (struct plan_aim){
 				.per_million = ONE_OF(&random, 50000, 300000, 1000000),
-				.kind = (enum fault_kind)ONE_OF(&random, FAULT_RESET, FAULT_HALF, FAULT_RESET, FAULT_HALF,
-								FAULT_SILENT, FAULT_DEAF, FAULT_DUMB, FAULT_CARRIER,
+				.kind = (enum fault_kind)ONE_OF(&random, FAULT_RESET, FAULT_HALF,
+								FAULT_RESET, FAULT_HALF,
+								FAULT_SILENT, FAULT_DEAF,
+								FAULT_DUMB, FAULT_CARRIER,
 								FAULT_STOP, FAULT_NAP),
-				.for_most_ns = ONE_OF(&random, 1, 100, 1500) * SIM_MS,
+				.for_most_ns =
+					ONE_OF(&random, 1, 100, plan->brief ? BRIEF_MOST : 1500) *
+					SIM_MS,
 			};
 	}
 }

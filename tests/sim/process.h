@@ -46,6 +46,7 @@ struct sim_process {
 	bool dead, stopped;
 	struct sim_file **fds;
 	int fd_room, fd_open;
+	int blocks; /* of memory that the plugin has allocated and not freed */
 	const char *env[PROCESS_ENV_MAX]; /* NAME=VALUE */
 	struct sim_handlers at_exit, in_child;
 	struct sim_waiters poked; /* woken whenever data or an event arrives for the process */

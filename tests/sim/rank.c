@@ -17,6 +17,8 @@
 #define FDS_BASELINE   8 /* of the background thread and the like; all others must be released */
 #define FDS_OF_TCP     2 /* per NIC */
 #define FDS_OF_VERBS   10 /* … a device that has failed is opened again as a new one */
+#define BLOCKS_BASELINE 4  /* of memory: tables that grow */
+#define BLOCKS_OF_VERBS 40 /* … per device: one that has failed leaves three blocks each time */
 #define FDS_PATIENCE   (65 * SIM_S) /* abandoned connects last for ANYNET_CONNECT_TIMEOUT, 60 s */
 #define POLL_MOST      (20 * SIM_MS)
 #define POLL_LEAST     (2 * SIM_US)
@@ -219,17 +221,28 @@ static bool are_verbs_back(const struct rank *rank)
 	return !counts.qps && !counts.cqs && !counts.mrs;
 }
 
+static bool is_memory_back(const struct rank *rank)
+{
+	int each = rank->plan->verbs.hosts ? BLOCKS_OF_VERBS : 0;
+
+	return rank->process->blocks <= BLOCKS_BASELINE + each * (int)rank->plan->nics;
+}
+
 /* Closed comms drain in the background; then their resources must be released. */
 static void check_returned(struct rank *rank)
 {
 	uint64_t until = sim_now + FDS_PATIENCE + rank->plan->peer_timeout_ns;
 	int most = descriptors_most(rank);
 
-	while ((rank->process->fd_open > most || !are_verbs_back(rank)) && sim_now < until)
+	while ((rank->process->fd_open > most || !are_verbs_back(rank) || !is_memory_back(rank)) &&
+	       sim_now < until)
 		thread_sleep(100 * SIM_MS);
 	if (rank->process->fd_open > most)
 		sim_fail("rank %u: %d descriptors are open after the last close", rank->index,
 			 rank->process->fd_open);
+	if (!is_memory_back(rank))
+		sim_fail("rank %u: %d blocks of memory are left after the last close", rank->index,
+			 rank->process->blocks);
 	if (!are_verbs_back(rank))
 		sim_fail("rank %u: queue pairs or registrations are left after the last close", rank->index);
 }

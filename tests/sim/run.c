@@ -180,6 +180,7 @@ void run_command(uint64_t seed, const struct plan_limits *limits, char *text, si
 	ADD(limits->plain, " --plain");
 	ADD(limits->together, " --together");
 	ADD(limits->turns, " --turns");
+	ADD(limits->brief, " --brief");
 	ADD(limits->stalls, " --stalls");
 	ADD(limits->window, " --window");
 	ADD(limits->ib, " --ib");
