@@ -26,10 +26,9 @@
 
 /* --- orderly ends --- */
 
-static void send_and_exit(int fd, void *arg)
+static void send_and_exit(int fd, struct test_net *net, bool closes)
 {
 	struct transfer sends[MESSAGES];
-	struct test_net *net = arg;
 	struct buffer from;
 	struct link link;
 
@@ -44,10 +43,22 @@ static void send_and_exit(int fd, void *arg)
 		.comm = link.send, .is_send = true, .transfers = sends, .count = MESSAGES
 	};
 	flows_run(net, &flow, 1);
-	link_close(net, &link);
-	net_close(net);
+	if (closes) {
+		link_close(net, &link);
+		net_close(net);
+	}
 	peer_signal(fd);
 	exit(0);
+}
+
+static void send_close_and_exit(int fd, void *net)
+{
+	send_and_exit(fd, net, true);
+}
+
+static void send_and_only_exit(int fd, void *net)
+{
+	send_and_exit(fd, net, false);
 }
 
 static void receive_late(int fd, void *arg)
@@ -82,7 +93,16 @@ static void data_sent_before_exit_arrives(struct test_net *net)
 	if (net_is_builtin(net))
 		check_skip(
 			"NCCL's built-in Socket reports sends done that the peer's kernel may not have");
-	peer_duo(receive_late, send_and_exit, net);
+	peer_duo(receive_late, send_close_and_exit, net);
+}
+
+/* … also if the program does not destroy its communicators. */
+static void data_sent_before_exit_arrives_without_close(struct test_net *net)
+{
+	if (net_is_builtin(net))
+		check_skip(
+			"NCCL's built-in Socket reports sends done that the peer's kernel may not have");
+	peer_duo(receive_late, send_and_only_exit, net);
 }
 
 /* --- exit while threads are in calls --- */
@@ -190,6 +210,11 @@ static void other_exits_return_while_threads_are_in_calls(struct test_net *net)
 static const struct test_case cases[] = {
 	{ .name = "data_sent_before_exit_arrives",
 	  .run = data_sent_before_exit_arrives,
+	  .unopened = true,
+	  .settings = { "ANYNET_TCP_REPLAY=512k", "ANYNET_TCP_EAGER=64k", "ANYNET_TCP_RCVBUF=4k",
+			"ANYNET_TCP_SNDBUF=4m" } },
+	{ .name = "data_sent_before_exit_arrives_without_close",
+	  .run = data_sent_before_exit_arrives_without_close,
 	  .unopened = true,
 	  .settings = { "ANYNET_TCP_REPLAY=512k", "ANYNET_TCP_EAGER=64k", "ANYNET_TCP_RCVBUF=4k",
 			"ANYNET_TCP_SNDBUF=4m" } },

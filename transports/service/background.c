@@ -27,7 +27,7 @@
 #define GRACE_MS      10   /* a thread that polls a comm sees within this time that it needs attention */
 #define URGENT_MS     2    /* between two rounds while a comm needs attention soon */
 #define ENDS_PER_LOOK 64   /* closed comms destroyed in one round */
-#define EXIT_DRAIN_MS 10000 /* at exit, for draining closed comms */
+#define EXIT_DRAIN_MS 10000 /* at exit, for what was reported done */
 #define EXIT_WAIT_MS  2000  /* at exit, for each thread, which a disk or a driver may block */
 
 enum {
@@ -51,7 +51,7 @@ static struct {
 	unsigned forks;          /* fd_forks when the thread was started */
 	int epfd, wakefd;        /* open from the thread's start on, never closed afterwards */
 	_Atomic bool asleep;     /* the thread waits, without timeout, for background_wake */
-	_Atomic uint64_t end_ms; /* at exit: deadline for draining comms; 0 = not exiting */
+	_Atomic uint64_t end_ms; /* at exit: deadline for what was reported done; 0 = not exiting */
 } background = { .lock = PTHREAD_MUTEX_INITIALIZER, .epfd = -1, .wakefd = -1 };
 
 bool background_runs(void)
@@ -104,8 +104,11 @@ static void serve(struct anynet_comm *comm, struct look *look)
 static void visit(struct anynet_comm *comm, void *arg)
 {
 	struct look *look = arg;
+	bool closing = atomic_load(&comm->session->closing);
 
-	if (atomic_load(&comm->attention) || atomic_load(&comm->session->closing))
+	if (closing && look->due)
+		atomic_store(&comm->attention, true);
+	if (closing || atomic_load(&comm->attention))
 		serve(comm, look);
 	else if (look->due || atomic_load(&comm->session->watch.out))
 		ask(comm, look);
@@ -151,20 +154,27 @@ void background_wake(void)
 			    "only while NCCL polls them", error_text(errno));
 }
 
-static void count_closed(struct anynet_comm *comm, void *count)
+/* Also of comms that the program does not close. One whose lock is held may be in a call that called exit. */
+static void count_unsent(struct anynet_comm *comm, void *count)
 {
-	*(unsigned *)count += atomic_load(&comm->session->closing);
+	bool unsent = atomic_load(&comm->session->closing);
+
+	if (!unsent && comm_try_enter(comm)) {
+		unsent = drain_has_unsent(comm);
+		comm_leave(comm);
+	}
+	*(unsigned *)count += unsent;
 }
 
 static bool is_over(void)
 {
 	uint64_t end_ms = atomic_load(&background.end_ms);
-	unsigned closed = 0;
+	unsigned unsent = 0;
 
 	if (!end_ms)
 		return false;
-	registry_each(count_closed, &closed);
-	return !closed || os_now_ms() >= end_ms;
+	registry_each(count_unsent, &unsent);
+	return !unsent || os_now_ms() >= end_ms;
 }
 
 static bool nothing_to_do(void)
@@ -194,7 +204,7 @@ static void *background_thread(void *arg)
 	unsigned engine = 0;
 
 	while (!is_over()) {
-		struct look look = { 0 };
+		struct look look = { .urgent = atomic_load(&background.end_ms) };
 		uint64_t now;
 		int n;
 

@@ -5,7 +5,7 @@
  * comm that NCCL's thread polls it only sets comm->attention.
  *
  * It starts with the first listener or comm, sleeps while there is none, and ends when the process exits. Other threads
- * that still run then cannot restart it. At exit it first drains closed comms, for up to EXIT_DRAIN_MS.
+ * that still run then cannot restart it. At exit it first sees that what was reported done arrives, for up to EXIT_DRAIN_MS.
  */
 #ifndef ANYNET_BACKGROUND_H
 #define ANYNET_BACKGROUND_H

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/fd.h"
+#include "message/stream_log.h"
 #include "session/recovery.h"
 #include "session/redial.h"
 
@@ -46,6 +47,24 @@ bool drain_over(struct anynet_comm *comm)
 	comm_transmit(comm);
 	return comm_error(comm) || comm->peer_closed || os_now_ms() >= comm->session->drain_until_ms ||
 	       !must_drain(comm);
+}
+
+bool drain_has_unsent(struct anynet_comm *comm)
+{
+	bool unsent = false;
+
+	if (!comm->is_send || comm_error(comm) || comm_pending(comm) || comm->peer_closed)
+		return false;
+	for (unsigned i = 0; i < comm->stream_count; i++) {
+		struct anynet_stream *stream = comm->streams[i];
+
+		if (stream && stream_stands(stream))
+			unsent |=
+				stream->log.next != stream->log.end || stream->ops->backlog(stream);
+		else
+			unsent |= stream && stream_log_owes(stream);
+	}
+	return unsent;
 }
 
 bool drain_start(struct anynet_comm *comm)

@@ -18,6 +18,7 @@
 
 #define ROUSES     1000
 #define BETWEEN_MS 100 /* two tries to start the thread */
+#define LOOKS      20  /* ten times a second */
 
 static struct pair pair;
 static bool refuses;
@@ -75,6 +76,35 @@ static void test_a_failed_comm_keeps_nobody_awake(void **state)
 	registry_remove(pair.send);
 }
 
+/* A closed receiver whose connection has broken asks whether its sender is still there, until that is known. */
+static void test_a_closed_comm_is_looked_after(void **state)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "looks at the comm");
+	struct anynet_wire_frame frame = frame_data(0, 0, 0, 5);
+	struct anynet_request *req;
+	uint64_t looked_ms = 0;
+	char in[5];
+
+	(void)state;
+	pair_open_recv(&pair, 1);
+	req = pair_irecv(&pair, in, sizeof(in), 0);
+	frame_put(pair.fds[0], &frame, "first");
+	pair_finish(&req, 1, NULL);
+	pair_hang_up(&pair, 0);
+	pair.recv->session->drain_until_ms = os_now_ms() + 2 * TEST_PATIENCE_MS;
+	atomic_store(&pair.recv->session->closing, true);
+	assert_int_equal(registry_add(pair.recv), 0);
+	background_rouse();
+	for (int looks = 0; looks < LOOKS;) {
+		comm_enter(pair.recv);
+		looks += pair.recv->session->watch.looked_ms != looked_ms;
+		looked_ms = pair.recv->session->watch.looked_ms;
+		comm_leave(pair.recv);
+		deadline_turn(&deadline);
+	}
+	registry_remove(pair.recv);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -83,6 +113,8 @@ int main(void)
 			test_a_thread_that_cannot_start_is_one_warning, pair_setup, pair_teardown,
 			&pair),
 		cmocka_unit_test_prestate_setup_teardown(test_a_failed_comm_keeps_nobody_awake,
+							 pair_setup_recovery, pair_teardown, &pair),
+		cmocka_unit_test_prestate_setup_teardown(test_a_closed_comm_is_looked_after,
 							 pair_setup_recovery, pair_teardown, &pair),
 	};
 
