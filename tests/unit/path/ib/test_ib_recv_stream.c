@@ -258,6 +258,19 @@ static struct anynet_request *irecv_on_gpu(void *data, size_t bytes, struct anyn
 	return req;
 }
 
+/* A comm of one stream that has heard from its peer, and memory of a GPU. */
+static struct anynet_mr *open_recv_on_gpu(void)
+{
+	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+	struct anynet_mr *mr;
+
+	open_recv(1);
+	ib_bring(ib_qp_of(pair.recv, 0), &ping, NULL, 0);
+	assert_int_equal(anynet_reg_mr(pair.recv, pair_in, LARGE, ANYNET_PTR_HOST, &mr), 0);
+	mr->gpu = (struct gpu *)(uintptr_t)1; /* nobody looks into it */
+	return mr;
+}
+
 /* Was it written since ib_note_posted()? */
 static bool frames_told(void)
 {
@@ -271,17 +284,12 @@ static bool frames_told(void)
 /* It was posted before the first one in GPU memory, so it has no CTS yet. */
 static void test_a_small_receive_is_cleared_once_nothing_comes_in_frames(void **state)
 {
-	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+	struct anynet_mr *mr = open_recv_on_gpu();
 	struct anynet_request *req;
-	struct anynet_mr *mr;
 
 	(void)state;
-	open_recv(1);
-	ib_bring(ib_qp_of(pair.recv, 0), &ping, NULL, 0);
 	req = pair_irecv(&pair, pair_in, 100, 0);
 	pair_idle(req);
-	assert_int_equal(anynet_reg_mr(pair.recv, pair_in, LARGE, ANYNET_PTR_HOST, &mr), 0);
-	mr->gpu = (struct gpu *)(uintptr_t)1; /* nobody looks into it */
 	ib_note_posted();
 	irecv_on_gpu(pair_in, 100, mr);
 	pair_idle(req);
@@ -294,16 +302,11 @@ static void test_a_small_receive_is_cleared_once_nothing_comes_in_frames(void **
 /* The 1 that was written before may have arrived after the 0. */
 static void test_a_sender_that_believes_in_frames_is_told_again(void **state)
 {
-	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+	struct anynet_mr *mr = open_recv_on_gpu();
 	struct anynet_request *req;
-	struct anynet_mr *mr;
 
 	(void)state;
-	open_recv(1);
-	ib_bring(ib_qp_of(pair.recv, 0), &ping, NULL, 0);
 	ib_turn(pair.recv); /* small messages may come in frames */
-	assert_int_equal(anynet_reg_mr(pair.recv, pair_in, LARGE, ANYNET_PTR_HOST, &mr), 0);
-	mr->gpu = (struct gpu *)(uintptr_t)1; /* nobody looks into it */
 	for (uint32_t seq = 0; seq < 2; seq++) {
 		ib_note_posted();
 		req = irecv_on_gpu(pair_in, 100, mr);
