@@ -16,8 +16,8 @@
 #define NAMED_MAX   8    /* ranks listed in {behind} */
 #define JITTER      8    /* operations by which healthy ranks may differ */
 
-void behind_add(struct finding *f, const char *group, size_t group_bytes, int rank,
-		unsigned long long value)
+void behind_add(struct finding *f, const char *group, size_t group_bytes,
+		const struct rank_progress *progress)
 {
 	char name[GROUP_BYTES];
 	struct rank_progress *p;
@@ -25,16 +25,18 @@ void behind_add(struct finding *f, const char *group, size_t group_bytes, int ra
 	snprintf(name, sizeof(name), "%.*s", (int)anynet_min(group_bytes, sizeof(name) - 1), group);
 	for (size_t i = f->progress_count; i-- > 0;) {
 		p = &f->progress[i];
-		if (p->rank != rank || strcmp(p->group, name) != 0)
+		if (p->rank != progress->rank || p->source != progress->source ||
+		    strcmp(p->group, name) != 0)
 			continue;
-		if (value > p->value)
-			p->value = value;
+		p->value = anynet_max(p->value, progress->value);
 		return;
 	}
 	if (f->progress_count == RANKS_MAX)
 		return;
 	f->progress = memory_resize(f->progress, (f->progress_count + 1) * sizeof(*f->progress));
-	f->progress[f->progress_count++] = (struct rank_progress){ text_dup(name), rank, value };
+	p = &f->progress[f->progress_count++];
+	*p = *progress;
+	p->group = text_dup(name);
 }
 
 static int by_group_and_value(const void *left, const void *right)
@@ -65,6 +67,16 @@ static size_t count_behind(const struct rank_progress *p, size_t count)
 	return 0;
 }
 
+/* Whether two processes have the same rank: these are several groups. */
+static bool is_ambiguous(const struct rank_progress *p, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		for (size_t j = 0; j < i; j++)
+			if (p[i].rank == p[j].rank)
+				return true;
+	return false;
+}
+
 static struct field text_field(const char *name, const char *text)
 {
 	return (struct field){ name, text, strlen(text) };
@@ -76,7 +88,7 @@ static void expand(struct finding *f, const struct rank_progress *p, size_t behi
 	struct match match = { .field_count = 4 };
 
 	for (size_t i = 0; i < behind && i < NAMED_MAX; i++)
-		text_list_add(&ranks, text_format("%d", p[i].rank));
+		text_list_add(&ranks, text_format("%d", p[i].name));
 	if (behind > NAMED_MAX)
 		text_list_add(&ranks, "…");
 	match.fields[0] = text_field("behind", text_list_join(&ranks, ranks.count));
@@ -97,7 +109,7 @@ bool behind_judge(struct finding *f)
 		     next++)
 			;
 		behind = count_behind(f->progress + i, next - i);
-		if (!behind)
+		if (!behind || is_ambiguous(f->progress + i, next - i))
 			continue;
 		expand(f, f->progress + i, behind, next - i);
 		return true;

@@ -153,46 +153,19 @@ static void end_progress(struct progress *p)
 
 /* --- logs --- */
 
-/* Returns how to read a compressed file, or NULL. Only for regular files, because pread must not consume the bytes. */
-static const char *compression(int fd)
-{
-	static const struct {
-		const char *magic, *how;
-	} kinds[] = {
-		{ "\x1f\x8b", "compressed with gzip: zcat FILE | anynet explain" },
-		{ "\x28\xb5\x2f\xfd", "compressed with zstd: zstdcat FILE | anynet explain" },
-		{ "\xfd\x37\x7a\x58\x5a", "compressed with xz: xzcat FILE | anynet explain" },
-	};
-	char magic[6] = { 0 };
-
-	if (pread(fd, magic, sizeof(magic), 0) != sizeof(magic))
-		return NULL;
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		if (!memcmp(magic, kinds[i].magic, strlen(kinds[i].magic)))
-			return kinds[i].how;
-	return NULL;
-}
-
 /* Returns NULL, or why the log, or the rest of it, cannot be read. */
 static const char *read_log(struct scan *scan, const char *name, struct progress *p)
 {
 	bool is_stdin = !strcmp(name, "-");
 	int fd = is_stdin ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
-	const char *why = NULL;
+	const char *why;
 	struct stat st;
-	int ret;
 
 	if (fd < 0 || fstat(fd, &st))
 		return strerror(errno);
 	p->size = S_ISREG(st.st_mode) ? (unsigned long long)st.st_size : 0;
-	if (S_ISREG(st.st_mode))
-		why = compression(fd);
-	else if (S_ISDIR(st.st_mode))
-		why = strerror(EISDIR);
-	if (!why) {
-		ret = scan_fd(scan, fd, is_stdin ? "(stdin)" : name, tell, p);
-		why = ret ? strerror(-ret) : NULL;
-	}
+	why = S_ISDIR(st.st_mode) ? strerror(EISDIR)
+				  : scan_fd(scan, fd, is_stdin ? "(stdin)" : name, tell, p);
 	if (!is_stdin)
 		close(fd);
 	return why;

@@ -12,6 +12,7 @@
 #include "report.h"
 #include "tools/shared/memory.h"
 
+#define CAUSE_SOFTWARE   10 /* from here on, a job can go on after an error; below, its host failed */
 #define CAUSE_CONNECTING 30 /* from here on, an error of the program may be the cause */
 #define CAUSE_ELSEWHERE  60 /* from here on, another rank may be the cause */
 
@@ -80,7 +81,7 @@ static bool may_precede(const struct place *a, const struct place *b)
 static bool is_failure(const struct finding *f)
 {
 	return f->count && (f->kind == RULE_ERROR || f->kind == RULE_FOLLOWS ||
-			    f->kind == RULE_PROGRAM || f->kind == RULE_NEXT);
+			    f->kind == RULE_PROGRAM || f->kind == RULE_NEXT || f->kind == RULE_END);
 }
 
 static bool has_failed(const struct report *r)
@@ -91,9 +92,16 @@ static bool has_failed(const struct report *r)
 	return false;
 }
 
+/* Whether a program can handle such an error, or retry, and go on. */
+static bool can_be_survived(const struct finding *f)
+{
+	return f->count && (f->kind == RULE_UNKNOWN || f->kind == RULE_PROGRAM ||
+			    (f->kind == RULE_ERROR && f->rule->cause >= CAUSE_SOFTWARE));
+}
+
 /*
  * Whether the job went on after the last such line: neither a failure nor the end of its log comes soon after it. What
- * later exceptions are has been decided.
+ * later errors of this sort are has been decided.
  */
 static bool is_survived(const struct report *r, const struct finding *f)
 {
@@ -107,7 +115,7 @@ static bool is_survived(const struct report *r, const struct finding *f)
 			continue;
 		if (other->first.line > at)
 			next = anynet_min(next, other->first.line);
-		else if (other->kind != RULE_PROGRAM)
+		else if (!can_be_survived(other))
 			return false;
 	}
 	return next - at > LINES_TO_END * (processes ? processes : 1);
@@ -121,17 +129,15 @@ static int later(const void *left, const void *right)
 	return (a->last.line < b->last.line) - (a->last.line > b->last.line);
 }
 
-/* Exceptions that the program handled, and unknown errors that did not matter, are warnings. */
+/* Errors that the program handled, and unknown errors that did not matter, are warnings. */
 static void judge_survived(struct report *r)
 {
 	struct finding **found = memory_get(r->finding_count * sizeof(*found));
 	size_t count = 0;
 
 	for (size_t i = 0; i < r->finding_count; i++) {
-		struct finding *f = r->findings[i];
-
-		if (f->count && (f->kind == RULE_UNKNOWN || f->kind == RULE_PROGRAM))
-			found[count++] = f;
+		if (can_be_survived(r->findings[i]))
+			found[count++] = r->findings[i];
 	}
 	qsort(found, count, sizeof(struct finding *), later);
 	for (size_t i = 0; i < count; i++)
@@ -188,9 +194,26 @@ static void promote_causes(struct report *r)
 	for (size_t i = 0; i < r->finding_count; i++) {
 		struct finding *f = r->findings[i];
 
+		/* Not an error that was survived. */
 		if (f->count && f->rule->explains &&
-		    (f->kind == RULE_WARNING || f->kind == RULE_SETTING || f->kind == RULE_ERROR))
+		    (f->kind == RULE_ERROR || f->rule->kind == RULE_WARNING))
 			promote(r, f);
+	}
+}
+
+/* The end of the job is an error of its own only if no error precedes it. */
+static void judge_ends(struct report *r)
+{
+	for (size_t i = 0; i < r->finding_count; i++) {
+		struct finding *end = r->findings[i];
+		bool follows = false;
+
+		if (!end->count || end->kind != RULE_END)
+			continue;
+		for (size_t j = 0; j < r->finding_count; j++)
+			follows |= r->findings[j]->count && r->findings[j]->kind == RULE_ERROR &&
+				   may_precede(&r->findings[j]->first, &end->first);
+		end->kind = follows ? RULE_FOLLOWS : RULE_ERROR;
 	}
 }
 
@@ -207,7 +230,7 @@ static size_t find_first(const struct report *r)
 	if (lowest->rule->cause < CAUSE_CONNECTING)
 		return 0;
 	for (size_t i = 0; i < r->error_count; i++)
-		if (r->errors[i]->rule->kind == RULE_PROGRAM &&
+		if (rule_is_program(r->errors[i]->rule) &&
 		    may_precede(&r->errors[i]->first, &lowest->first))
 			return i;
 	return 0;
@@ -266,13 +289,12 @@ static enum confidence confidence_of(const struct report *r, const struct findin
 {
 	if (f->kind == RULE_FOLLOWS)
 		return CONFIDENCE_CONSEQUENCE;
-	if (rule_is_general(f->rule) || f->rule->kind != f->kind ||
-	    f->rule->cause >= CAUSE_ELSEWHERE)
+	if (rule_is_general(f->rule) || f->rule->cause >= CAUSE_ELSEWHERE ||
+	    (f->rule->kind != f->kind && f->rule->kind != RULE_END))
 		return CONFIDENCE_LIKELY;
 	for (size_t i = 0; i < r->error_count; i++)
 		if (r->errors[i] != f &&
-		    (!rule_is_general(r->errors[i]->rule) ||
-		     r->errors[i]->rule->kind == RULE_PROGRAM) &&
+		    (!rule_is_general(r->errors[i]->rule) || rule_is_program(r->errors[i]->rule)) &&
 		    r->errors[i]->first.file == f->first.file &&
 		    r->errors[i]->first.line < f->first.line)
 			return CONFIDENCE_LIKELY;
@@ -287,6 +309,7 @@ void report_conclude(struct report *r)
 	judge_survived(r);
 	judge_suspects(r);
 	promote_causes(r);
+	judge_ends(r);
 	r->errors = list(r, RULE_ERROR, &r->error_count);
 	r->warnings = list(r, RULE_WARNING, &r->warning_count);
 	r->harmless = list(r, RULE_HARMLESS, &r->harmless_count);

@@ -41,6 +41,7 @@ static const struct token {
 	enum {
 		TIME,    /* the message may begin before it */
 		IN_TEXT, /* names the writer, and the message follows; not after UNKNOWN_RANK unknown words */
+		OWN,     /* the same; its rank replaces the one in the label of a launcher */
 		FIRST,   /* the same; only times and fillers precede it */
 		LAST,    /* the same; nothing follows */
 	} kind;
@@ -51,8 +52,10 @@ static const struct token {
 	{ "[IWEFVD](?<month>\\d\\d?)(?<day>\\d\\d) " CLOCK, TIME },
 	/* NCCL: host:pid:tid [device]. The host may contain colons. */
 	{ "(?<host>[\\w.:-]+):(?<pid>\\d+):\\d+ \\[(?<device>\\d{1,4})\\]", LAST },
-	/* [rank3], [Rank 3], [rank: 3] */
-	{ "\\[(?:rank|Rank|RANK)[ :]*(?<rank>\\d{1,7})[\\]:/]:?", IN_TEXT },
+	/* [rank3], [rank: 3] */
+	{ "\\[(?:rank|RANK)[ :]*(?<rank>\\d{1,7})[\\]:/]:?", OWN },
+	/* [Rank 3]: in a process group, which may have fewer ranks than the job */
+	{ "\\[Rank[ :]*(?<rank>\\d{1,7})[\\]:/]:?", IN_TEXT },
 	/* mpirun: [1,3]<stdout>: */
 	{ "\\[\\d{1,7},(?<rank>\\d{1,7})\\]<std[^: ]*:?", FIRST },
 	/* Ray: (ClassName pid=123, ip=10.0.0.3) */
@@ -145,7 +148,8 @@ static void take_time(struct origin *origin, const struct found *found)
 		origin->time_us += unit * (found->parts[FRACTION][i] - '0');
 }
 
-static void take_writer(struct origin *origin, const struct found *found, bool first)
+/* `replaces`: its rank replaces the one that `origin` has. */
+static void take_writer(struct origin *origin, const struct found *found, bool replaces)
 {
 	size_t bytes = anynet_min(found->bytes[HOST], ORIGIN_HOST - 1);
 
@@ -157,7 +161,7 @@ static void take_writer(struct origin *origin, const struct found *found, bool f
 		origin->pid = number(found, PID);
 	if (found->parts[DEVICE])
 		origin->device = number(found, DEVICE);
-	if (found->parts[RANK] && (first || origin->rank < 0))
+	if (found->parts[RANK] && (replaces || origin->rank < 0))
 		origin->rank = number(found, RANK);
 }
 
@@ -169,7 +173,7 @@ static const struct token *token_at(const char *p, const char *end, bool first, 
 		const struct token *token = &tokens[i];
 
 		if ((token->kind == FIRST && !first) ||
-		    (token->kind == IN_TEXT && unknown >= UNKNOWN_RANK))
+		    ((token->kind == IN_TEXT || token->kind == OWN) && unknown >= UNKNOWN_RANK))
 			continue;
 		if (match(i, p, end, found) && !(found->parts[PID] && number(found, PID) < 0))
 			return token;
@@ -185,7 +189,7 @@ static bool is_filler(char c)
 void origin_parse(struct origin *origin, const char *line, size_t bytes)
 {
 	const char *p = line, *end = line + anynet_min(bytes, HEAD);
-	bool first = true;
+	bool first = true, labelled = false;
 	int unknown = 0;
 
 	*origin = (struct origin){ .device = -1, .rank = -1, .time_us = ORIGIN_NO_TIME };
@@ -197,9 +201,10 @@ void origin_parse(struct origin *origin, const char *line, size_t bytes)
 			take_time(origin, &found);
 			p = found.end;
 		} else if (token) {
-			take_writer(origin, &found, first);
+			take_writer(origin, &found, labelled && token->kind == OWN);
 			p = found.end;
 			origin->message = (size_t)(p - line);
+			labelled = first && token->kind == FIRST;
 			first = false;
 			if (token->kind == LAST)
 				break;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The report as text: errors, warnings and harmless lines, with their fixes. */
 #include "print.h"
+#include "tools/shared/clean.h"
 #include "tools/shared/output_args.h"
 #include "tools/shared/terminal.h"
 
 #include <string.h>
 
-#define FOLLOW_QUOTE 160 /* bytes quoted of the message of a consequence */
+#define FOLLOW_QUOTE 164 /* bytes for the message of a consequence, including the NUL */
 
 struct printer {
 	const struct report *report;
@@ -69,19 +70,14 @@ static void print_follows(const struct printer *p, const struct finding *f)
 	fprintf(p->out, "   consequences\n");
 	for (size_t i = 0; i < f->follow_count; i++) {
 		const struct finding *next = f->follows[i];
-		size_t bytes = strlen(next->message);
+		char quote[FOLLOW_QUOTE];
 
 		fprintf(p->out, "   - %s (", next->title);
 		print_where(p, next);
 		fprintf(p->out, ")\n");
 		paint(p, "2");
-		if (bytes <= FOLLOW_QUOTE) {
-			fprintf(p->out, "     > %s\n", next->message);
-		} else {
-			for (bytes = FOLLOW_QUOTE; (next->message[bytes] & 0xc0) == 0x80; bytes--)
-				;
-			fprintf(p->out, "     > %.*s…\n", (int)bytes, next->message);
-		}
+		clean(quote, sizeof(quote), next->message, strlen(next->message));
+		fprintf(p->out, "     > %s\n", quote);
 		paint(p, "0");
 	}
 }

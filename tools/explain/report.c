@@ -18,7 +18,7 @@ static struct finding *new_finding(struct report *r, const struct rule *rule)
 	struct finding *f = memory_get(sizeof(*f));
 
 	f->rule = rule;
-	f->kind = rule->kind;
+	f->kind = rule_is_program(rule) ? RULE_PROGRAM : rule->kind;
 	r->findings = memory_resize(r->findings, (r->finding_count + 1) * sizeof(*r->findings));
 	r->findings[r->finding_count++] = f;
 	return f;

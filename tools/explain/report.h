@@ -41,7 +41,9 @@ enum confidence {
 /* The progress of a rank, for a RULE_BEHIND. */
 struct rank_progress {
 	char *group; /* only ranks of one group are compared */
-	int rank;
+	int rank;    /* in the group */
+	int name;    /* of the process in the job, as far as its lines show it; otherwise `rank` */
+	unsigned source;
 	unsigned long long value;
 };
 

@@ -40,7 +40,7 @@ const char *rule_kind_text(enum rule_kind kind)
 		[RULE_DIFFER] = "differ",     [RULE_WHO] = "who",
 		[RULE_BEHIND] = "behind",     [RULE_UNKNOWN] = "unknown",
 		[RULE_PROGRAM] = "program",   [RULE_NEXT] = "next",
-		[RULE_SETTING] = "setting",
+		[RULE_TRACE] = "trace",       [RULE_END] = "end",
 	};
 
 	return names[kind];
@@ -48,13 +48,22 @@ const char *rule_kind_text(enum rule_kind kind)
 
 bool rule_is_general(const struct rule *rule)
 {
-	return rule->kind == RULE_UNKNOWN || rule->kind == RULE_PROGRAM || rule->kind == RULE_NEXT;
+	return rule->kind == RULE_UNKNOWN || rule_is_program(rule) || rule_awaits(rule);
+}
+
+bool rule_is_program(const struct rule *rule)
+{
+	return rule->kind == RULE_PROGRAM || rule->kind == RULE_TRACE;
+}
+
+bool rule_awaits(const struct rule *rule)
+{
+	return rule->kind == RULE_NEXT || rule->kind == RULE_TRACE;
 }
 
 bool rule_is_additional(const struct rule *rule)
 {
-	return rule->kind == RULE_DIFFER || rule->kind == RULE_WHO || rule->kind == RULE_BEHIND ||
-	       rule->kind == RULE_SETTING;
+	return rule->kind == RULE_DIFFER || rule->kind == RULE_WHO || rule->kind == RULE_BEHIND;
 }
 
 struct rules *rules_new(void)

@@ -23,7 +23,8 @@ enum rule_kind {
 	RULE_UNKNOWN, /* an error that no other rule knows; a warning if nothing has failed */
 	RULE_PROGRAM, /* an unknown error of the program; precedes the network errors after it */
 	RULE_NEXT,    /* the next line is an error of NCCL, {text} */
-	RULE_SETTING, /* reported only if it explains an error */
+	RULE_TRACE, /* as RULE_PROGRAM: the first line of the same process that is not indented is {type}: {text} */
+	RULE_END, /* the job was ended from outside; a consequence of an error before it */
 };
 
 #define RULE_TEXTS 16 /* maximum number of patterns, samples or formats of a rule */
@@ -88,6 +89,12 @@ char *rules_check(struct rules *rules, size_t count);
 
 /* Whether the rule is for errors whose meaning no rule knows: lines with another text are another error. */
 bool rule_is_general(const struct rule *rule);
+
+/* Whether the rule is for errors of the program. */
+bool rule_is_program(const struct rule *rule);
+
+/* Whether the rule is for a line after the one that matches, which gives {text}. */
+bool rule_awaits(const struct rule *rule);
 
 /* Whether a line that matches this rule can also match another one. */
 bool rule_is_additional(const struct rule *rule);

@@ -89,7 +89,7 @@ static int check_rule(struct parser *p, const struct rule *rule)
 				return complain(p, "[%s] has a line without {value}", rule->id);
 	}
 	/* The fields in the texts of these kinds do not come from the pattern. */
-	if (rule->kind == RULE_BEHIND || rule->kind == RULE_NEXT)
+	if (rule->kind == RULE_BEHIND || rule_awaits(rule))
 		return 0;
 	return check_fields(p, rule, rule->why) || check_fields(p, rule, rule->fix) ||
 			       check_fields(p, rule, rule->title)
@@ -147,7 +147,7 @@ static int begin_rule(struct parser *p, const char *text)
 
 static int set_kind(struct parser *p, const char *value)
 {
-	for (int kind = RULE_ERROR; kind <= RULE_SETTING; kind++) {
+	for (int kind = RULE_ERROR; kind <= RULE_END; kind++) {
 		if (!strcmp(value, rule_kind_text((enum rule_kind)kind))) {
 			p->rule->kind = (enum rule_kind)kind;
 			return 0;
@@ -155,7 +155,7 @@ static int set_kind(struct parser *p, const char *value)
 	}
 	return complain(
 		p,
-		"kind %.40s: error, warning, harmless, follows, differ, who, behind, unknown, program, next or setting",
+		"kind %.40s: error, warning, harmless, follows, differ, who, behind, unknown, program, next, trace or end",
 		value);
 }
 

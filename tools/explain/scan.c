@@ -6,6 +6,7 @@
  */
 #include "scan.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,12 +14,14 @@
 #include <nccl_net/util.h>
 
 #include "behind.h"
+#include "encoding.h"
 #include "tools/shared/clean.h"
 #include "tools/shared/memory.h"
 
 #define WINDOW        6144 /* bytes of a line that are matched */
 #define WINDOW_BEFORE 2048 /* of these, bytes before the key */
 #define CUT           4096 /* a line longer than a block is cut at the last blank within this many bytes */
+#define TRACE_LINES   1000 /* of all processes, until the end of a RULE_TRACE */
 
 struct scan {
 	struct rules *rules;
@@ -32,7 +35,12 @@ struct scan {
 	unsigned long line;         /* line number of the block's first byte, from 1 */
 	bool in_line;               /* the block begins inside a line that was cut */
 	struct origin origin;       /* of that line */
-	const struct rule *awaited; /* a RULE_NEXT that waits for the next line; NULL = none */
+	/* A RULE_NEXT that waits for the next line, or a RULE_TRACE for the end of its trace; NULL = none. */
+	const struct rule *awaited;
+	/* For a RULE_TRACE: its writer, where its message begins in a line, and the lines that it still waits for. */
+	unsigned awaited_source;
+	size_t awaited_column;
+	unsigned awaited_lines;
 };
 
 struct scan *scan_new(struct rules *rules, struct report *report, size_t block)
@@ -72,31 +80,52 @@ static long long number_of(const struct field *field, size_t digits)
 	return value;
 }
 
-static void note_progress(struct scan *s, const struct rule *rule, const struct window *w,
-			  const struct match *match, int rank)
+/* Returns the rank of the process in the job, as far as the line shows it; otherwise `rank`, which is in its group. */
+static int note_progress(struct scan *s, const struct rule *rule, const struct window *w,
+			 const struct match *match, int rank)
 {
 	const struct field *group = match_field(match, "group");
 	long long value = number_of(match_field(match, "value"), 18);
+	int name = w->origin.rank >= 0 ? w->origin.rank : rank;
+	const struct rank_progress progress = {
+		.rank = rank >= 0 ? rank : name,
+		.name = name,
+		.source = sources_find(&s->report->sources, &w->origin),
+		.value = (unsigned long long)value,
+	};
 
-	if (rank < 0)
-		rank = w->origin.rank;
-	if (rank >= 0 && value >= 0)
+	if (name >= 0 && value >= 0)
 		behind_add(s->report->findings[rule->number], group ? group->data : "",
-			   group ? group->bytes : 0, rank, (unsigned long long)value);
+			   group ? group->bytes : 0, &progress);
+	return name;
+}
+
+/* Waits for the line with the error. A trace that has not ended is not replaced by one of another process. */
+static void await(struct scan *s, const struct rule *rule, const struct window *w)
+{
+	unsigned source = sources_find(&s->report->sources, &w->origin);
+
+	if (rule->kind == RULE_TRACE && s->awaited && s->awaited_source != source)
+		return;
+	s->awaited = rule;
+	s->awaited_source = source;
+	s->awaited_column = w->origin.message;
+	s->awaited_lines = rule->kind == RULE_TRACE ? TRACE_LINES : 1;
 }
 
 static void matched(struct scan *s, const struct rule *rule, const struct window *w,
 		    const struct match *match)
 {
+	struct origin other = { .device = -1 };
 	unsigned source;
 	int rank = (int)number_of(match_field(match, "rank"), 9);
 
-	if (rule->kind == RULE_NEXT) {
-		s->awaited = rule;
+	if (rule_awaits(rule)) {
+		await(s, rule, w);
 		return;
 	}
 	if (rule->kind == RULE_BEHIND)
-		note_progress(s, rule, w, match, rank);
+		rank = note_progress(s, rule, w, match, rank);
 	if (rule->kind == RULE_WHO) {
 		source = sources_find(&s->report->sources, &w->origin);
 		if (rank >= 0)
@@ -104,13 +133,8 @@ static void matched(struct scan *s, const struct rule *rule, const struct window
 					 (int)number_of(match_field(match, "nranks"), 9));
 		return;
 	}
-	if (rank >= 0) {
-		struct origin other = { .rank = rank, .device = -1 };
-
-		source = sources_find(&s->report->sources, &other);
-	} else {
-		source = sources_find(&s->report->sources, &w->origin);
-	}
+	other.rank = rank;
+	source = sources_find(&s->report->sources, rank >= 0 ? &other : &w->origin);
 	report_add(s->report, rule,
 		   &(struct sighting){ &w->place, source, w->begin, (size_t)(w->end - w->begin),
 				       match });
@@ -225,19 +249,56 @@ static void take_line(struct scan *s, struct text *text, const char *p,
 	text->seen = w.end == stop && stop < text->end ? stop - (PATTERN_KEY - 1) : w.end;
 }
 
-/* Takes the line after a RULE_NEXT: if no rule of its own matches, it is reported as {text} of the RULE_NEXT. */
-static void take_awaited(struct scan *s, struct text *text)
+/* Whether the message is the end of a trace: "pkg.Type" or "pkg.Type: text". Stores the bytes of the type. */
+static bool is_exception(const char *message, size_t bytes, size_t *type_bytes)
 {
-	const struct rule *rule = s->awaited;
-	/* If nothing of this text has been searched, the RULE_NEXT line was the last one of the text before. */
+	size_t n = 0;
+
+	while (n < bytes && (isalnum((unsigned char)message[n]) || memchr("_.<>", message[n], 4)))
+		n++;
+	*type_bytes = n;
+	return n && !isdigit((unsigned char)*message) &&
+	       (n == bytes || (message[n] == ':' && (n + 1 == bytes || message[n + 1] == ' ')));
+}
+
+/* Reports the line as {text} of the rule that has waited for it. */
+static void report_awaited(struct scan *s, const struct rule *rule, const struct window *w)
+{
+	const char *message = w->begin + w->origin.message;
+	size_t bytes = (size_t)(w->end - message), type_bytes = 0;
+	struct match match = { .field_count = 2, .fields = { { "text", message, bytes } } };
+
+	if (!bytes || (rule->kind == RULE_TRACE && !is_exception(message, bytes, &type_bytes)))
+		return;
+	match.fields[1] = (struct field){ "type", message, type_bytes };
+	report_add(s->report, rule,
+		   &(struct sighting){ &w->place, sources_find(&s->report->sources, &w->origin),
+				       w->begin, (size_t)(w->end - w->begin), &match });
+}
+
+/* Whether the line, between those of other processes, belongs to the trace that has not ended. */
+static bool is_in_trace(const struct scan *s, const struct window *w)
+{
+	return s->awaited->kind == RULE_TRACE &&
+	       (w->origin.message > s->awaited_column || w->begin + w->origin.message == w->end ||
+		sources_find(&s->report->sources, &w->origin) != s->awaited_source);
+}
+
+/*
+ * Takes the line after a RULE_NEXT, or the next one after a RULE_TRACE: if it is the one that they wait for and no rule
+ * of its own matches, it is reported. Returns whether the text has such a line.
+ */
+static bool take_awaited(struct scan *s, struct text *text)
+{
+	/* If nothing of this text has been searched, the line before was the last one of the text before. */
 	const char *begin = text->seen == text->data ? text->data : line_end(text->seen, text->end);
+	const struct rule *rule = NULL;
 	struct window w;
 
 	while (begin < text->end && (*begin == '\n' || *begin == '\r'))
 		begin++;
 	if (begin == text->end)
-		return;
-	s->awaited = NULL;
+		return false;
 	text->line = begin;
 	text->number += count_lines(text->counted, begin);
 	text->counted = begin;
@@ -245,20 +306,15 @@ static void take_awaited(struct scan *s, struct text *text)
 	w.end = line_end(begin, begin + anynet_min((size_t)(text->end - begin), WINDOW));
 	origin_parse(&w.origin, begin, (size_t)(w.end - begin));
 	w.place = (struct place){ s->file, text->number, w.origin.time_us };
+	if (!is_in_trace(s, &w))
+		rule = s->awaited;
+	if (rule || !--s->awaited_lines)
+		s->awaited = NULL;
 	note_keys(s, begin, w.end);
-	if (!judge(s, &w) && w.begin + w.origin.message < w.end) {
-		const struct match match = {
-			.field_count = 1,
-			.fields = { { "text", begin + w.origin.message,
-				      (size_t)(w.end - begin) - w.origin.message } },
-		};
-
-		report_add(s->report, rule,
-			   &(struct sighting){ &w.place,
-					       sources_find(&s->report->sources, &w.origin), begin,
-					       (size_t)(w.end - begin), &match });
-	}
+	if (!judge(s, &w) && rule)
+		report_awaited(s, rule, &w);
 	text->seen = w.end;
+	return true;
 }
 
 /* Searches text that continues the previous one. `cut`: its last line continues in the next text. */
@@ -268,11 +324,11 @@ static void take_text(struct scan *s, const char *data, size_t bytes, bool cut)
 	const struct filter_key *key;
 	const char *p, *last;
 
-	if (s->awaited && s->in_line)
+	if (s->in_line)
 		s->awaited = NULL;
 	for (;;) {
-		if (s->awaited)
-			take_awaited(s, &text);
+		while (s->awaited && take_awaited(s, &text))
+			;
 		p = filter_next(s->rules->filter, text.seen, text.end, &key);
 		if (!p)
 			break;
@@ -340,19 +396,31 @@ static void end_file(struct scan *s)
 	s->report->lines += file->lines;
 }
 
-int scan_fd(struct scan *s, int fd, const char *name,
-	    void (*tick)(void *context, unsigned long long bytes), void *context)
+static ssize_t read_more(struct scan *s, int fd)
 {
-	unsigned long long total = 0;
 	ssize_t got;
 
-	begin_file(s, name);
-	for (;;) {
+	do {
 		got = read(fd, s->buffer + s->used, s->room - s->used);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			break;
+	} while (got < 0 && errno == EINTR);
+	return got;
+}
+
+const char *scan_fd(struct scan *s, int fd, const char *name,
+		    void (*tick)(void *context, unsigned long long bytes), void *context)
+{
+	unsigned long long total = 0;
+	const char *why = NULL;
+	ssize_t got;
+
+	s->used = 0;
+	got = read_more(s, fd);
+	if (got > 0)
+		why = encoding_of(s->buffer, (size_t)got);
+	if (why)
+		return why;
+	begin_file(s, name);
+	for (; got > 0; got = read_more(s, fd)) {
 		s->used += (size_t)got;
 		total += (unsigned long long)got;
 		s->report->bytes += (unsigned long long)got;
@@ -360,9 +428,9 @@ int scan_fd(struct scan *s, int fd, const char *name,
 		if (tick)
 			tick(context, total);
 	}
-	got = got < 0 ? -errno : 0;
+	why = got < 0 ? strerror(errno) : NULL;
 	end_file(s);
-	return (int)got;
+	return why;
 }
 
 void scan_memory(struct scan *s, const char *data, size_t bytes, const char *name)

@@ -14,11 +14,11 @@ struct scan;
 struct scan *scan_new(struct rules *rules, struct report *report, size_t block);
 
 /*
- * Reads `fd` to its end. Calls `tick`, if not NULL, after every block with the bytes read from it so far. Returns 0,
- * or -errno of read.
+ * Reads `fd` to its end. Calls `tick`, if not NULL, after every block with the bytes read from it so far. Returns NULL,
+ * or why it, or the rest of it, cannot be read.
  */
-int scan_fd(struct scan *scan, int fd, const char *name,
-	    void (*tick)(void *context, unsigned long long bytes), void *context);
+const char *scan_fd(struct scan *scan, int fd, const char *name,
+		    void (*tick)(void *context, unsigned long long bytes), void *context);
 
 /* The same with memory. */
 void scan_memory(struct scan *scan, const char *data, size_t bytes, const char *name);

@@ -80,6 +80,16 @@ refused)
 	expect 3 "unrecognized option" "$tool" explain --nosuch
 	printf '%s\n' "$oom" | gzip >"$out/log.gz"
 	expect 3 "zcat" "$tool" explain "$out/log.gz"
+	expect 3 "zcat" "$tool" explain < <(cat "$out/log.gz")
+	printf 'BZh91AY&SY' >"$out/log.bz2"
+	expect 3 "bzcat" "$tool" explain "$out/log.bz2"
+	for encoding in UTF-16 UTF-16LE UTF-16BE; do
+		printf '%s\n' "$oom" | iconv -t $encoding >"$out/utf16"
+		expect 3 "iconv -f UTF-16" "$tool" explain "$out/utf16"
+	done
+	# The start of a log that was cut while it was written.
+	{ head -c 4096 /dev/zero && printf '\n%s\n' "$oom"; } >"$out/cut"
+	expect 2 "cuda-out-of-memory" "$tool" explain "$out/cut"
 	# What cannot be read is named, and does not hide the other logs.
 	printf '%s\n' "$oom" >"$out/error"
 	printf 'NCCL WARN Something new\n' >"$out/warning"

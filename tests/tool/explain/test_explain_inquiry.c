@@ -124,6 +124,91 @@ static void survived_errors_are_warnings(void **state)
 		    "exception", CONFIDENCE_LIKELY);
 }
 
+#define RETRY                                                                        \
+	"b:1:2 [0] NCCL WARN NET/IB : Got completion from peer b<1> with status=12 " \
+	"opcode=0 len=0\n"
+
+/* An error that was handled, or was over after a retry, is not the cause of what comes much later. */
+static void handled_errors_are_warnings(void **state)
+{
+	static const char *const texts[] = {
+		"[W socket.cpp:697] [c10d] The client socket has failed to connect to "
+		"[localhost]:29500 (errno: 99 - Cannot assign requested address).\n",
+		"[W socket.cpp:697] [c10d] The client socket has failed to connect to [node1]:29500 "
+		"(errno: 111 - Connection refused).\n"
+		"[W socket.cpp:697] [c10d] The IPv4 network addresses of (node1, 29500) cannot be "
+		"retrieved (gai error: -2 - Name or service not known).\n",
+		"wandb: WARNING OSError: [Errno 28] No space left on device: '/root/.cache'\n",
+		"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n",
+		"Permission denied (publickey,password).\n",
+		"ERROR:asyncio:Too many open files, retrying\n"
+		"OSError: [Errno 98] Address already in use\n",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		if (report_status(read_text(with_lines(texts[i], 900, ""))) != 1)
+			fail_msg("not a warning: %s", texts[i]);
+		check_first(with_lines(texts[i], 900, RETRY), "ib-retry-exceeded",
+			    CONFIDENCE_CERTAIN);
+		assert_int_equal(report_status(read_text(with_lines(texts[i], 100, ""))), 2);
+	}
+	/* The host itself failed: nothing goes on for long. */
+	check_first(with_lines("NVRM: Xid (PCI:0000:af:00): 94, pid=991, Contained: SM\n", 900,
+			       RETRY),
+		    "xid-memory", CONFIDENCE_CERTAIN);
+}
+
+/* Rank 0 leaves first, or torch tries IPv6. */
+static void normal_ends(void **state)
+{
+	struct report *report = read_text(
+		"[W1124 02:09:08.101 socket.cpp:697] [c10d] The IPv6 network addresses of (node1, "
+		"29500) cannot be retrieved (gai error: -2 - Name or service not known).\n"
+		"training finished\n"
+		"[rank3]:[W1124 02:09:08.101 TCPStore.cpp:125] [c10d] recvValue failed on "
+		"SocketImpl(fd=3): failed to recv, got 0 bytes\n"
+		"[rank3]:[W1124 02:09:08.101 ProcessGroupNCCL.cpp:1662] [PG ID 0 PG GUID 0 Rank 3] "
+		"Failed to check the \"should dump\" flag on TCPStore, with error: failed to recv, "
+		"got 0 bytes\n");
+
+	(void)state;
+	assert_int_equal(report_status(report), 1);
+	assert_int_equal(report->warning_count, 1);
+	assert_string_equal(report->warnings[0]->rule->id, "store-closed");
+}
+
+/* The time limit, and a crash at exit, are consequences of an error before them. */
+static void ends_follow_errors(void **state)
+{
+	static const char limit[] = "slurmstepd: error: *** STEP 8.0 ON n1 CANCELLED AT "
+				    "2025-03-05T10:00:00 DUE TO TIME LIMIT ***\n";
+	static const char crash[] = "Fatal Python error: Segmentation fault\n";
+	char text[512];
+
+	(void)state;
+	snprintf(text, sizeof(text), "[rank5]: ValueError: x\n%s", limit);
+	check_first(text, "exception", CONFIDENCE_LIKELY);
+	assert_int_equal(read_text(text)->error_count, 1);
+	snprintf(text, sizeof(text), "%s%s", RETRY, limit);
+	check_first(text, "ib-retry-exceeded", CONFIDENCE_CERTAIN);
+	snprintf(text, sizeof(text), "%s%s", limit, RETRY);
+	check_first(text, "slurm-time-limit", CONFIDENCE_CERTAIN);
+	snprintf(text, sizeof(text), "%s%s", limit, CLOSED);
+	check_first(text, "slurm-time-limit", CONFIDENCE_CERTAIN);
+	check_first(with_lines("[rank5]: ValueError: x\n", 900, limit), "slurm-time-limit",
+		    CONFIDENCE_CERTAIN);
+
+	snprintf(text, sizeof(text), "[rank5]: ValueError: x\n%sfree(): invalid pointer\n", crash);
+	check_first(text, "exception", CONFIDENCE_LIKELY);
+	assert_int_equal(read_text(text)->errors[0]->follow_count, 2);
+	snprintf(text, sizeof(text), "%s[rank5]: ValueError: x\n", crash);
+	check_first(text, "child-segfault", CONFIDENCE_CERTAIN);
+	/* Not if the program went on. */
+	check_first(with_lines("[rank5]: ValueError: x\n", 900, crash), "child-segfault",
+		    CONFIDENCE_CERTAIN);
+}
+
 /* A message without a rule is only a warning; with an error in the log, it is ranked before consequences. */
 static void unknown_messages(void **state)
 {
@@ -207,6 +292,57 @@ static void last_error(void **state)
 		    CONFIDENCE_CONSEQUENCE);
 }
 
+/* The end of a traceback, whatever the exception is called, between lines of other ranks and in any block. */
+static void ends_of_tracebacks(void **state)
+{
+	static const char *const ends[] = {
+		"MemoryError",
+		"KeyboardInterrupt",
+		"_queue.Empty",
+		"torch._dynamo.exc.Unsupported: call_function BuiltinVariable(print)",
+		"grpc._channel._InactiveRpcError: <_InactiveRpcError of RPC that terminated with:",
+		"__main__.main.<locals>.Stop: x",
+	};
+	char text[1024];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+		snprintf(text, sizeof(text),
+			 "[rank5]: Traceback (most recent call last):\n"
+			 "[rank5]:   File \"/w/train.py\", line 88, in <module>\n"
+			 "[rank3]: Traceback (most recent call last):\n"
+			 "[rank3]: Empty\n" CLOSED "\n[rank5]:\n"
+			 "[rank5]:     main()\n"
+			 "[rank5]: %s\n" CLOSED,
+			 ends[i]);
+		for (size_t block = 256; block < 300; block++) {
+			struct report *report = reading_report(text, strlen(text), block);
+
+			assert_int_equal(report->error_count, 1);
+			assert_string_equal(report->errors[0]->rule->id, "trace");
+			assert_int_equal(report->errors[0]->first.line, 9);
+			assert_non_null(strstr(report->errors[0]->why, ends[i]));
+		}
+	}
+	/* An exception of a rule is reported once. */
+	snprintf(text, sizeof(text),
+		 "Traceback (most recent call last):\n  main()\nKeyError: 'x'\n%s",
+		 "MemoryError\n");
+	check_first(text, "exception", CONFIDENCE_LIKELY);
+	assert_null(reading_find(read_text(text), "trace"));
+	/* These are not exceptions. */
+	assert_int_equal(report_status(
+				 read_text("Traceback (most recent call last):\nstep 1: x\n")),
+			 0);
+	assert_int_equal(report_status(read_text("Traceback (most recent call last):\n12: x\n")),
+			 0);
+	/* Handled. */
+	assert_int_equal(report_status(
+				 read_text(with_lines("Traceback (most recent call last):\nEmpty\n",
+						      900, ""))),
+			 1);
+}
+
 static void earlier_error_is_the_cause(void **state)
 {
 	static const char port[] = "NCCL WARN NET/IB : mlx5_0:1 Got async event : port error\n";
@@ -244,6 +380,41 @@ static void rank_behind(void **state)
 		    CONFIDENCE_LIKELY);
 }
 
+/* Torch's rank in brackets is the one in its group; different groups are not compared. */
+static void rank_behind_in_groups(void **state)
+{
+#define GROUP_WAITS(rank, id, group, in_group, at)                                        \
+	"[rank" #rank "]:[E1124 02:09:08.1 ProcessGroupNCCL.cpp:629] [Rank " #in_group    \
+	"] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=" #at            \
+	", OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600048 milliseconds\n"           \
+	"[rank" #rank "]:[E1124 02:09:08.2 ProcessGroupNCCL.cpp:1785] [PG ID " #id        \
+	" PG GUID " #group " Rank " #in_group "] Exception (either an error or timeout) " \
+	"detected by watchdog at work: " #at ", last enqueued NCCL work: " #at            \
+	", last completed NCCL work: 1.\n"
+	struct report *report;
+
+	(void)state;
+	check_first(GROUP_WAITS(8, 1, 3(tp), 0, 90001) GROUP_WAITS(10, 1, 3(tp), 2, 90001)
+			    GROUP_WAITS(0, 2, 5(dp), 0, 500) GROUP_WAITS(1, 2, 6(dp), 0, 500)
+				    GROUP_WAITS(4, 2, 5(dp), 1, 500),
+		    "watchdog-timeout", CONFIDENCE_CONSEQUENCE);
+	report = read_text(GROUP_WAITS(8, 1, 3(tp), 0, 90001) GROUP_WAITS(9, 2, 3(tp), 1, 90000)
+				   GROUP_WAITS(10, 1, 3(tp), 2, 90001)
+					   GROUP_WAITS(0, 1, 5(dp), 0, 500));
+	assert_string_equal(report->errors[0]->title, "rank 9 is behind the others");
+}
+
+/* Another rank's number in a message. */
+static void rank_that_timed_out_first(void **state)
+{
+	struct report *report = read_text(
+		"[rank0]:[E1124 02:09:08.1 ProcessGroupNCCL.cpp:1484] [PG ID 0 PG GUID 0 Rank 0] "
+		"Received a dump signal due to a collective timeout from  rank 5 and we will try\n");
+
+	(void)state;
+	assert_non_null(strstr(report->errors[0]->title, "rank 5"));
+}
+
 /* Repeated blanks match a single one. */
 static void repeated_blanks(void **state)
 {
@@ -258,12 +429,18 @@ int main(void)
 		cmocka_unit_test(program_error_first),
 		cmocka_unit_test(handled_errors_are_ignored),
 		cmocka_unit_test(survived_errors_are_warnings),
+		cmocka_unit_test(handled_errors_are_warnings),
+		cmocka_unit_test(normal_ends),
+		cmocka_unit_test(ends_follow_errors),
 		cmocka_unit_test(unknown_messages),
 		cmocka_unit_test(texts_are_findings),
 		cmocka_unit_test(only_consequences),
 		cmocka_unit_test(last_error),
+		cmocka_unit_test(ends_of_tracebacks),
 		cmocka_unit_test(earlier_error_is_the_cause),
 		cmocka_unit_test(rank_behind),
+		cmocka_unit_test(rank_behind_in_groups),
+		cmocka_unit_test(rank_that_timed_out_first),
 		cmocka_unit_test(repeated_blanks),
 	};
 

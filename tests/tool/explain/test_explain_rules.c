@@ -26,7 +26,7 @@ static const struct rule *find_rule(const char *id)
 /* Such a rule needs further lines for a finding. */
 static bool is_additional(const struct rule *rule)
 {
-	return rule_is_additional(rule) || rule->kind == RULE_NEXT;
+	return rule_is_additional(rule) || rule_awaits(rule);
 }
 
 static void check_sample(const struct rule *rule, const char *sample)
@@ -49,7 +49,8 @@ static void check_sample(const struct rule *rule, const char *sample)
 	assert_int_equal(found->first.line, 1);
 	assert_string_equal(found->message, sample);
 	/* A consequence without a cause is an error. */
-	if (rule->kind == RULE_ERROR || rule->kind == RULE_FOLLOWS || rule->kind == RULE_PROGRAM) {
+	if (rule->kind == RULE_ERROR || rule->kind == RULE_FOLLOWS || rule->kind == RULE_PROGRAM ||
+	    rule->kind == RULE_END) {
 		assert_int_equal(report_status(report), 2);
 		assert_ptr_equal(report->errors[0], found);
 	} else {
@@ -90,7 +91,7 @@ static void filter_finds_all(void **state)
 			struct match match;
 			const struct rule *rule = rules_find(rules, line, (size_t)at, &match);
 
-			if (rule && rule->kind != RULE_NEXT)
+			if (rule && !rule_awaits(rule))
 				assert_non_null(reading_find(report, rule->id));
 			else
 				assert_int_equal(report_status(report), 0);
@@ -148,6 +149,11 @@ static void reported_logs(void **state)
 		/* PyTorch on hosts with different versions of NCCL */
 		{ "ncclInternalError: Internal check failed.\nLast error:\nncclSocketInit: connecting to "
 		  "address  with family 0 is neither AF_INET(2) nor AF_INET6(10)\n",
+		  "nccl-family-0" },
+		{ "a:1:1 [1] NCCL INFO NCCL_SOCKET_IFNAME set by environment to eth0\n"
+		  "NCCL version 2.14.3+cuda11.7\n"
+		  "a:1:2 [1] misc/socket.cc:480 NCCL WARN ncclSocketInit: connecting to address  with "
+		  "family 0 is neither AF_INET(2) nor AF_INET6(10)\n",
 		  "nccl-family-0" },
 		/* Lightning on 2 hosts of 4 GPUs */
 		{ "libnccl-net.so: cannot open shared object file: No such file or directory\n"

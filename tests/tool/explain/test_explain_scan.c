@@ -73,6 +73,11 @@ static void prefixes(void **state)
 		{ "[E ProcessGroupNCCL.cpp:828] [Rank 9] CUDA error: out of memory", "rank 9" },
 		{ "RuntimeError: CUDA error: out of memory, as [rank9] says", "" },
 		{ "[rank5]: RuntimeError: CUDA error: out of memory", "rank 5" },
+		/* The label counts launchers, each of which has several ranks. */
+		{ "3: [rank29]: RuntimeError: CUDA error: out of memory", "rank 29" },
+		{ "[1,3]<stderr>:[rank29]: RuntimeError: CUDA error: out of memory", "rank 29" },
+		/* A rank in a process group. */
+		{ "3: [E ProcessGroupNCCL.cpp:828] [Rank 0] CUDA error: out of memory", "rank 3" },
 		{ "[1,6]<stderr>:RuntimeError: CUDA error: out of memory", "rank 6" },
 		{ "2025-03-05T10:00:00.123Z 4: CUDA error: out of memory", "rank 4" },
 		{ "[2025-03-05 10:00:00,123] [rank4]: CUDA error: out of memory", "rank 4" },
