@@ -63,6 +63,10 @@ errors)
 	expect 3 "a number from 1 to 17179869184" "$tool" perf -b 17G
 	expect 3 "smaller than" "$tool" perf -b 1K -e 8
 	expect 3 "--help lists them" "$tool" perf -p nosuch
+	for host in $'\xff' 'a b' $'host\t'; do
+		expect 3 "a host name of ASCII characters" "$tool" pair "$host"
+		expect 3 "a host name of ASCII characters" "$tool" export --listen "$host:1"
+	done
 	expect 3 "'nosuch' is not a command" "$tool" nosuch
 	expect 3 "usage:" "$tool"
 	expect 0 "usage:" "$tool" help

@@ -17,6 +17,7 @@
 #include "tools/shared/judge/rates.h"
 #include "tools/shared/judge/verdict.h"
 #include "tools/shared/member.h"
+#include "tools/shared/memory.h"
 #include "traffic.h"
 #include "wire.h"
 
@@ -230,6 +231,8 @@ json_t *client_run(const struct client_options *o)
 		facts_ask_libraries(host.facts);
 	c.result = json_pack("{s:s, s:i, s:O, s:[], s:[], s:[]}", "host", o->host, "port", o->port,
 			     "local", host.facts, "ports", "tcp", "plugin");
+	if (!c.result)
+		memory_failed();
 	if (!session(&c))
 		pair_send_new(c.fd, json_pack("{s:s}", "op", "bye"), CLIENT_REPLY_MS);
 	client_tell(&c, "");

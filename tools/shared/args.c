@@ -61,6 +61,10 @@ void args_host(struct argp_state *state, const char *text, char host[ARGS_HOST],
 	}
 	if (!bytes || bytes >= ARGS_HOST)
 		argp_error(state, "expected a host name of at most 255 characters");
+	for (size_t i = 0; i < bytes; i++)
+		if (text[i] <= ' ' || text[i] > '~')
+			argp_error(state,
+				   "expected a host name of ASCII characters, without blanks");
 	snprintf(host, ARGS_HOST, "%.*s", (int)bytes, text);
 	if (number)
 		*port = (int)args_number(state, "port", number, port_min, 65535);
