@@ -270,8 +270,9 @@ static void check_uverbs(struct check *check)
 			text_list_add(&missing, names.items[i]);
 	}
 	if (!names.count || missing.count) {
-		found(check, CHECK_WARN, "uverbs-missing",
-		      "there are verbs devices, but no /dev/infiniband/%s",
+		/* A container sees the devices of its host in /sys, and has its own ones in /dev. */
+		found(check, missing.count < names.count ? CHECK_NOTE : CHECK_WARN,
+		      "uverbs-missing", "there are verbs devices, but no /dev/infiniband/%s",
 		      missing.count ? text_list_join(&missing, 8) : "uverbs*");
 		found_why(check,
 			  "programs cannot open them; a container may lack the device nodes");

@@ -135,6 +135,11 @@ case_launcher() {
 	# shellcheck disable=SC2086
 	check OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=8 RANK=2 WORLD_SIZE=8 $address
 	finds launchers-differ warn "RANK=2" "OMPI_COMM_WORLD_RANK=5"
+	# torchrun, started by Slurm, on hosts of one GPU each assigns ranks in the order in which the hosts arrive.
+	# shellcheck disable=SC2086
+	check SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_NODEID=1 RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 \
+		LOCAL_WORLD_SIZE=1 GROUP_RANK=0 TORCHELASTIC_RUN_ID=none $address
+	finds_not launchers-differ
 	# Round-robin ranks are valid from Slurm, and from torchrun on unequal hosts.
 	check SLURM_PROCID=1 SLURM_NTASKS=4 SLURM_NODEID=1 SLURM_NTASKS_PER_NODE=4 SLURM_LOCALID=0 \
 		SLURM_NNODES=2
