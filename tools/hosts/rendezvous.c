@@ -46,21 +46,6 @@ static void watch_peer(int fd)
 
 /* --- who coordinates --- */
 
-/* Whether the address is one of this host, that is, whether it can be bound. */
-static bool is_local(const struct addrinfo *a)
-{
-	struct sockaddr_storage at = { 0 };
-	int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	bool local;
-
-	memcpy(&at, a->ai_addr, a->ai_addrlen);
-	address_set_port(&at, 0);
-	local = fd >= 0 && !bind(fd, (const struct sockaddr *)&at, a->ai_addrlen);
-	if (fd >= 0)
-		close(fd);
-	return local;
-}
-
 int rendezvous_open(const struct rendezvous *rendezvous, char *why)
 {
 	static struct anynet_config cfg;
@@ -75,8 +60,11 @@ int rendezvous_open(const struct rendezvous *rendezvous, char *why)
 		snprintf(why, CONTROL_TEXT, "'%.255s': %s", rendezvous->host, gai_strerror(ret));
 		return -2;
 	}
-	for (const struct addrinfo *a = found; a && !local; a = a->ai_next)
-		local = is_local(a);
+	for (const struct addrinfo *a = found; a && !local; a = a->ai_next) {
+		memset(&where, 0, sizeof(where));
+		memcpy(&where, a->ai_addr, a->ai_addrlen);
+		local = address_is_local(&where);
+	}
 	freeaddrinfo(found);
 	if (!local)
 		return -1;
