@@ -20,7 +20,8 @@
 
 #define STALLS_MAX     1000
 #define STALL_MESSAGES 20
-#define BETWEEN_MS     1200
+#define STALL_LONG_MS  200
+#define SEEN_MS        200
 #define LOSS_PERMILLE  50
 
 static double rate(struct duo *duo, int ms)
@@ -128,7 +129,7 @@ static void lost_rate(const struct run *run)
 struct trouble {
 	const char *name;
 	void (*change)(const struct world *world, int side, unsigned path, bool well);
-	int side;
+	bool both; /* both sides at once, not by turns */
 };
 
 static void blackhole(const struct world *world, int side, unsigned path, bool well)
@@ -136,32 +137,66 @@ static void blackhole(const struct world *world, int side, unsigned path, bool w
 	world_drop(world, side, path, !well);
 }
 
+static void rst(const struct world *world, int side, unsigned path, bool well)
+{
+	if (!well)
+		check_that(world_rst(world, side, path, SEEN_MS), "no traffic on path %u", path);
+}
+
+static void half_open(const struct world *world, int side, unsigned path, bool well)
+{
+	(void)side;
+	if (well)
+		world_remember(world);
+	else
+		check_that(world_forget(world, path, SEEN_MS), "no traffic on path %u", path);
+}
+
 static const struct trouble troubles[] = {
-	{ "carrier of the sender", world_carrier, 0 },
-	{ "carrier of the receiver", world_carrier, 1 },
-	{ "blackhole to the sender", blackhole, 0 },
-	{ "blackhole to the receiver", blackhole, 1 },
-	{ "blackhole both ways", blackhole, WORLD_BOTH },
+	{ "carrier lost", world_carrier, false },
+	{ "RST", rst, false },
+	{ "blackhole in one direction", blackhole, false },
+	{ "blackhole in both directions", blackhole, true },
+	{ "half-open", half_open, true },
 };
 
-/* Two paths fail alternately, messages of all sizes continue. */
+/* A path that carries messages, the requested one if it does: streams return to it after a while. */
+static unsigned path_in_use(const struct world *world, unsigned path)
+{
+	struct deadline deadline = deadline_in(SETTLED_MS, "messages on a path");
+	unsigned port[2];
+
+	for (; !world_see_data(world, path, SEEN_MS, port); path = !path)
+		deadline_turn(&deadline);
+	return path;
+}
+
+/* Two paths fail alternately, each at one side and then at the other; messages of all sizes continue. */
 static void stalls_of(struct duo *duo, const struct world *world, const struct trouble *trouble, int ms)
 {
 	double stalls[STALLS_MAX];
 	int count = 0;
 
 	for (uint64_t end = real_ns() + (uint64_t)ms * 1000000u; real_ns() < end && count < STALLS_MAX; count++) {
-		duo_run(duo, BETWEEN_MS);
+		int side = trouble->both ? WORLD_BOTH : count >> 1 & 1;
+		unsigned path;
+
+		world_settle(world); /* or both paths are down at once */
+		path = path_in_use(world, count & 1);
 		duo_reset_stall(duo);
-		trouble->change(world, trouble->side, (unsigned)count & 1, false);
+		trouble->change(world, side, path, false);
 		duo_move(duo, STALL_MESSAGES, SETTLED_MS);
 		stalls[count] = ms_of(duo_stall_ns(duo));
-		trouble->change(world, trouble->side, (unsigned)count & 1, true);
-		world_settle(world); /* or both paths are down at once */
+		if (stalls[count] > STALL_LONG_MS)
+			printf("stall of %.0f ms until %.3f s: %s, side %d, path %u\n", stalls[count],
+			       (double)real_ns() / 1e9, trouble->name, side, path);
+		trouble->change(world, side, path, true);
 	}
 	qsort(stalls, (size_t)count, sizeof(stalls[0]), ascending);
-	printf("figure stall ms %s: %d faults, p50 %.0f, p90 %.0f, most %.0f\n", trouble->name, count,
-	       stalls[count / 2], stalls[count * 9 / 10], stalls[count - 1]);
+	printf("figure stall ms %s: %d faults, p50 %.0f, p99 %.0f, p99.9 %.0f, most %.0f\n",
+	       trouble->name, count, stalls[count / 2], stalls[count * 99 / 100],
+	       stalls[count * 999 / 1000], stalls[count - 1]);
+	fflush(stdout);
 }
 
 static void stalls(const struct run *run)

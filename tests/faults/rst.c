@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A middlebox that resets connections: it sees a segment pass, and sends an RST in the name of one of its ends. */
+/* A middlebox: it sees segments pass, and can reset a connection by an RST in the name of one of its ends. */
 #include "world.h"
 
 #include <arpa/inet.h>
@@ -21,6 +21,7 @@
 #define FRAME_BYTES (80 * 1024)
 #define TRIES       100
 #define SILENCE_MS  20
+#define DATA_BYTES  1024 /* more than control frames have */
 
 struct segment {
 	struct ether_header ether;
@@ -135,6 +136,22 @@ struct world_tap world_tap(const struct world *world, int side, unsigned path)
 	check(!setns(home, CLONE_NEWNET));
 	close(home);
 	return tap;
+}
+
+bool world_see_data(const struct world *world, unsigned path, int ms, unsigned port[2])
+{
+	struct world_tap tap = world_tap(world, 0, path);
+	struct deadline deadline = deadline_in(ms, "a message");
+	struct segment seen;
+	bool found = false;
+
+	while (!found && !deadline_passed(&deadline) &&
+	       see(tap.fd, deadline_left_ms(&deadline), &seen))
+		found = ntohs(seen.ip.tot_len) > DATA_BYTES;
+	port[0] = ntohs(seen.tcp.source);
+	port[1] = ntohs(seen.tcp.dest);
+	world_untap(&tap);
+	return found;
 }
 
 bool world_rst(const struct world *world, int side, unsigned path, int ms)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "world.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -9,12 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <support/check.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include <unit/netns.h>
 
 #define COMMAND_BYTES 512
+#define DISCARD_PORT          9 /* nobody listens */
+#define INADDR_OF(path, host) (10u << 24 | 78u << 16 | (path) << 8 | (unsigned)(host))
 
 /* Runs a command of iproute2 in a namespace; returns its exit status. */
 static bool command_in(int netns, const char *text)
@@ -73,7 +77,29 @@ static void plug_in(const struct world *world, int side, unsigned path, unsigned
 		       path, mbit);
 }
 
-/* Do the hosts see the carrier, and does the bridge forward? The kernel may take seconds to notice a change. */
+/* Does the peer's kernel refuse a connection? The first ARP request after a change may be lost: the next one follows in a second. */
+static bool reaches(const struct world *world, int from, unsigned path)
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_port = htons(DISCARD_PORT) };
+	int status;
+
+	addr.sin_addr.s_addr = htonl(INADDR_OF(path, !from + 1));
+	fflush(NULL);
+	pid_t pid = fork();
+	check_that(pid >= 0, "fork: %s", strerror(errno));
+	if (!pid) {
+		int fd = setns(world->host[from], CLONE_NEWNET) ? -1
+								: socket(AF_INET, SOCK_STREAM, 0);
+
+		alarm(2);
+		_exit(!connect(fd, (struct sockaddr *)&addr, sizeof(addr)) ||
+		      errno != ECONNREFUSED);
+	}
+	check(waitpid(pid, &status, 0) == pid);
+	return WIFEXITED(status) && !WEXITSTATUS(status);
+}
+
+/* Do the hosts see the carrier, does the bridge forward, do packets arrive? The kernel may take seconds to notice a change. */
 static bool carries(const struct world *world, unsigned path)
 {
 	char text[COMMAND_BYTES];
@@ -86,7 +112,7 @@ static bool carries(const struct world *world, unsigned path)
 		if (!command_in(world->middle, text))
 			return false;
 	}
-	return true;
+	return reaches(world, 0, path) && reaches(world, 1, path);
 }
 
 void world_settle(const struct world *world)
@@ -168,6 +194,33 @@ void world_lose(const struct world *world, unsigned path, unsigned permille)
 		       "nft 'add chain netdev lose s%dp%u { type filter hook ingress device s%dp%u priority 0; }; "
 		       "add rule netdev lose s%dp%u numgen random mod 1000 < %u drop'",
 		       host, path, host, path, host, path, permille);
+}
+
+static void drop_connection(const struct world *world, unsigned path, const unsigned port[2],
+			    int from)
+{
+	run_in(world->middle,
+	       "nft 'add chain netdev forget from%d { type filter hook ingress device s%dp%u priority 0; }; "
+	       "add rule netdev forget from%d tcp sport %u tcp dport %u drop'",
+	       from, from, path, from, port[from], port[!from]);
+}
+
+bool world_forget(const struct world *world, unsigned path, int ms)
+{
+	unsigned port[2];
+
+	if (!command_in(world->middle, "nft add table netdev forget"))
+		check_skip("this kernel has no nftables");
+	if (!world_see_data(world, path, ms, port))
+		return false;
+	for (int host = 0; host < 2; host++)
+		drop_connection(world, path, port, host);
+	return true;
+}
+
+void world_remember(const struct world *world)
+{
+	run_in(world->middle, "nft delete table netdev forget");
 }
 
 /* Towards both hosts, two classes: one passes, the other has a queue without room. */

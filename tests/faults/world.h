@@ -54,4 +54,13 @@ struct world_tap world_tap(const struct world *world, int side, unsigned path);
 bool world_rst_silent(const struct world_tap *tap, int ms);
 void world_untap(const struct world_tap *tap);
 
+/* Waits for a message, or a large part of one, from the sender's host (0) on this path. `port`: those of its connection, at
+ * each host. False if there was none within `ms`. */
+bool world_see_data(const struct world *world, unsigned path, int ms, unsigned port[2]);
+
+/* A middlebox loses its state of the next connection with messages, and drops its packets in both directions from then on, until
+ * it is told to remember. False if there were no messages within `ms`. */
+bool world_forget(const struct world *world, unsigned path, int ms);
+void world_remember(const struct world *world);
+
 #endif
