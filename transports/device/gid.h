@@ -55,7 +55,8 @@ const char *gid_text(const union ibv_gid *raw, char buf[INET6_ADDRSTRLEN]);
 /* "RoCE v2", "InfiniBand" and so on. */
 const char *gid_type_text(enum ibv_gid_type type);
 
-/* Has the kernel a route from the address of `own` to that of `peer`? Sends nothing. */
+/* Has the kernel a route from the address of `own` to that of `peer`? Sends nothing. An address of another network
+ * namespace has no route, not even to itself. */
 typedef bool gid_route_check(const struct gid *own, const struct gid *peer);
 gid_route_check gid_has_route;
 

@@ -34,7 +34,7 @@ bool gid_has_route(const struct gid *own, const struct gid *peer)
 struct score {
 	bool global;           /* not link-local, so not limited to one link */
 	bool version;          /* has the wanted RoCE version */
-	bool route;            /* has a route to the peer */
+	bool route;            /* has a route to the peer, or else to itself */
 	bool family;           /* has the wanted family */
 	int common_bits;       /* leading bits in common with the peer's address */
 	int later, later_peer; /* negative indices: lower ones win */
@@ -71,7 +71,7 @@ static struct score score_of(const struct gid_wish *wish, const struct gid *own,
 	return (struct score){
 		.global = !gid_is_link_local(&own->raw),
 		.version = own->type == wanted_type(wish->cfg),
-		.route = !peer || !wish->routes || wish->routes(own, peer),
+		.route = !wish->routes || wish->routes(own, peer ? peer : own),
 		.family = family == wish->cfg->ib_addr_family,
 		.common_bits = peer ? subnet_common_bits(own->raw.raw, peer->raw.raw, 128) : 0,
 		.later = -own->index,

@@ -96,7 +96,9 @@ static int judge(const struct ibv_port_attr *attr, char *why, size_t why_bytes)
 static int read_gids(const struct anynet_config *cfg, const struct verbs_port *port,
 		     const char *sysfs, struct ib_port *state, char *why, size_t why_bytes)
 {
-	const struct gid_wish wish = { .cfg = cfg, .link_layer = state->attr.link_layer };
+	const struct gid_wish wish = { .cfg = cfg,
+				       .link_layer = state->attr.link_layer,
+				       .routes = gid_has_route };
 	int ret = gid_table_read(port, &state->attr, sysfs, &state->gids);
 	struct gid_pair pair;
 	char reason[160];

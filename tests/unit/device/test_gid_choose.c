@@ -218,6 +218,26 @@ static void test_the_address_that_is_dialled_decides(void **state)
 	expect(3, -1);
 }
 
+static bool is_of_this_namespace(const struct gid *from, const struct gid *to)
+{
+	assert_ptr_equal(from, to);
+	return from->index != 3;
+}
+
+/* A port's table may also hold the GIDs of other network namespaces. The kernel has no route from their addresses, not
+ * even to themselves. */
+static void test_while_no_peer_is_known_an_address_of_this_namespace(void **state)
+{
+	(void)state;
+	add_own(3, "::ffff:10.0.0.1", IBV_GID_TYPE_ROCE_V2);
+	add_own(5, "::ffff:10.0.0.5", IBV_GID_TYPE_ROCE_V2);
+	expect(3, -1);
+	wish.routes = is_of_this_namespace;
+	expect(5, -1);
+	own_count = 1;
+	expect(3, -1);
+}
+
 /* If they differ in one byte, the bits count. */
 static void test_the_peers_network_may_end_within_a_byte(void **state)
 {
@@ -355,7 +375,9 @@ static void test_the_kernel_knows_the_routes(void **state)
 
 	(void)state;
 	assert_true(gid_has_route(&lo, &other));
+	assert_true(gid_has_route(&lo, &lo));
 	assert_false(gid_has_route(&not_ours, &lo));
+	assert_false(gid_has_route(&not_ours, &not_ours));
 }
 
 int main(void)
@@ -370,6 +392,8 @@ int main(void)
 		cmocka_unit_test_setup(test_link_local_where_there_is_no_other, setup),
 		cmocka_unit_test_setup(test_the_peers_network_decides, setup),
 		cmocka_unit_test_setup(test_the_address_that_is_dialled_decides, setup),
+		cmocka_unit_test_setup(test_while_no_peer_is_known_an_address_of_this_namespace,
+				       setup),
 		cmocka_unit_test_setup(test_the_peers_network_may_end_within_a_byte, setup),
 		cmocka_unit_test_setup(test_the_version_counts_more_than_a_route, setup),
 		cmocka_unit_test_setup(test_both_ends_must_speak_the_same, setup),

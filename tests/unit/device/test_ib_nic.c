@@ -220,6 +220,21 @@ static void test_a_gid_is_chosen_for_a_peer(void **state)
 	assert_non_null(strstr(why, "does not match the peer's fd00::9"));
 }
 
+/* The table also has GIDs of other network namespaces. */
+static void test_a_gid_of_this_namespace_is_chosen_for_nobody(void **state)
+{
+	struct ib_nic *nic;
+	struct gid own;
+
+	(void)state;
+	offer("device l; port layer=eth gid=1,192.0.2.77,v2,lo gid=3,127.0.0.1,v2,lo");
+	nic = ib_events_open(&probe.devices[0], why, sizeof(why));
+	assert_non_null(nic);
+	assert_int_equal(nic->state.gid.index, 3); /* of the self-test */
+	assert_int_equal(ib_nic_choose_gid(nic, NULL, NULL, &own, why, sizeof(why)), 0);
+	assert_int_equal(own.index, 3);
+}
+
 /* If the device's own address is one of the port's, the address that is dialled is of the same network as the peer's port. */
 static void test_a_gid_is_chosen_for_an_address(void **state)
 {
@@ -330,6 +345,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_a_port_that_is_down_can_be_opened),
 		cmocka_unit_test(test_refreshing_tells_what_became_of_the_port),
 		cmocka_unit_test(test_a_gid_is_chosen_for_a_peer),
+		cmocka_unit_test(test_a_gid_of_this_namespace_is_chosen_for_nobody),
 		cmocka_unit_test(test_a_gid_is_chosen_for_an_address),
 		cmocka_unit_test(test_threads_get_the_same_nic),
 		cmocka_unit_test(test_the_background_thread_goes_on_while_a_device_is_opened),
