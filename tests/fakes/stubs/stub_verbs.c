@@ -34,6 +34,7 @@ static struct stub_device {
 } stub = { .next_key = 0x100 };
 
 unsigned stub_refused_mrs;
+int stub_mr_error = ENOMEM;
 
 unsigned stub_objects(void)
 {
@@ -140,7 +141,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t bytes, int ac
 		i++;
 	if (stub_refused_mrs || i == MRS_MAX) {
 		stub_refused_mrs -= !!stub_refused_mrs;
-		errno = ENOMEM;
+		errno = stub_mr_error;
 		return NULL;
 	}
 	mr = stub.mrs[i] = stub_make(sizeof(*mr));

@@ -24,8 +24,9 @@ struct ibv_context *stub_context(void);
 /* Called with every request posted to a send queue. NULL = not called. */
 extern void (*stub_on_post)(const struct ibv_qp *qp, const struct ibv_send_wr *wr);
 
-/* From now on this many registrations, and posted requests, fail with ENOMEM. */
+/* From now on this many registrations, and posted requests, fail with ENOMEM; registrations with stub_mr_error. */
 extern unsigned stub_refused_mrs, stub_refused_posts;
+extern int stub_mr_error;
 
 /* The peer has reported unfinished requests as done: their memory may be freed before the adapter reads it. This is
  * then an error of the queue pair and not of the product. */

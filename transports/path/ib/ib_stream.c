@@ -51,7 +51,7 @@ static void ib_sever(struct anynet_stream *base)
 	stream->over_tcp->sever(base);
 }
 
-static void register_ring(struct ib_stream *stream)
+static int register_ring(struct ib_stream *stream)
 {
 	struct send_comm *comm = (struct send_comm *)stream->tcp.base.comm;
 	const struct memory_range ring = { .addr = comm->ring.memory, .bytes = comm->ring.bytes };
@@ -59,14 +59,15 @@ static void register_ring(struct ib_stream *stream)
 	char why[160];
 
 	qp->ring.cache = ib_memory_cache(qp->nic);
-	if (!qp->ring.cache ||
-	    ib_mr_get(qp->ring.cache, &ring, IB_MR_LOCAL, &qp->ring.mr, why, sizeof(why)))
-		qp->ring.mr = NULL;
+	if (!qp->ring.cache)
+		return -ENOMEM;
+	return ib_mr_get(qp->ring.cache, &ring, IB_MR_LOCAL, &qp->ring.mr, why, sizeof(why));
 }
 
 static void take_qp(struct ib_stream *stream, struct ib_qp *qp)
 {
 	struct anynet_stream *base = &stream->tcp.base;
+	int ret = 0;
 
 	ib_stream_set_qp(stream, qp);
 	stream->had_qp |= qp != NULL;
@@ -74,10 +75,10 @@ static void take_qp(struct ib_stream *stream, struct ib_qp *qp)
 		return;
 	if (qp) {
 		qp->sq.signal_all = base->comm->stream_count > 1;
-		register_ring(stream);
+		ret = register_ring(stream);
 	}
-	if (qp && !qp->ring.mr) {
-		ib_leave_nic(stream, "cannot register the ring for small messages");
+	if (ret) {
+		ib_leave_nic(stream, -ret, "cannot register the ring for small messages");
 		ib_stream_drop_qp(stream);
 	}
 	stream->by_qp = stream->qp;

@@ -69,10 +69,11 @@ static inline void ib_stream_set_qp(struct ib_stream *stream, struct ib_qp *qp)
 	stream->tcp.base.qp.nic = qp->nic->dev;
 }
 
-/* The NIC of the queue pair cannot register what the comm needs. If it is one of the comm's device, the comm uses TCP. Else
- * the stream had only moved to it, and the comm makes no more queue pairs on that NIC. A device that has failed is opened
- * again, so it changes nothing. The caller breaks the stream with the returned -errno. */
-int ib_leave_nic(struct ib_stream *stream, const char *why) ANYNET_COLD;
+/* The NIC of the queue pair cannot register what the comm needs: `err`, an errno, and `why`. If it is one of the comm's
+ * device, the comm uses TCP. Else the stream had only moved to it, and the comm makes no more queue pairs on that NIC. A
+ * device that has failed, or fails (EIO, ENODEV), is opened again, so it changes nothing. The caller breaks the stream with
+ * the returned -errno. */
+int ib_leave_nic(struct ib_stream *stream, int err, const char *why) ANYNET_COLD;
 
 /* Gives up the queue pair, which the caller has fenced or never used: frees what belongs to it and retires it. */
 void ib_stream_drop_qp(struct ib_stream *stream);

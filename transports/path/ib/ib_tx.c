@@ -29,12 +29,13 @@ static bool is_own(const struct anynet_comm *comm, const struct anynet_device *n
 	return false;
 }
 
-int ib_leave_nic(struct ib_stream *stream, const char *why)
+int ib_leave_nic(struct ib_stream *stream, int err, const char *why)
 {
 	const struct anynet_device *nic = stream->qp->nic->dev;
 	struct anynet_comm *comm = stream->tcp.base.comm;
 
-	if (atomic_load_explicit(&stream->qp->nic->failed, memory_order_relaxed))
+	if (err == EIO || err == ENODEV ||
+	    atomic_load_explicit(&stream->qp->nic->failed, memory_order_relaxed))
 		return -EIO;
 	if (is_own(comm, nic)) {
 		comm_use_tcp(comm, why);
@@ -265,14 +266,12 @@ static int post_data(struct ib_stream *stream, uint64_t n, const struct stream_f
 		return post_small(stream, n, frame);
 	if (!in_frame && !ib_find_cts(stream, msg, &cts))
 		return ask(stream, n, frame);
-	if (in_frame && stream->qp->limits.sges < 2) { /* begun by an adapter that can gather */
-		snprintf(why, sizeof(why), "the adapter has one scatter/gather entry");
-		mr = NULL;
-	} else if (!frame->framed) {
+	if (in_frame && stream->qp->limits.sges < 2) /* begun by an adapter that can gather */
+		return ib_leave_nic(stream, EINVAL, "the adapter has one scatter/gather entry");
+	if (!frame->framed)
 		mr = ib_memory_on(msg->mr, stream->qp->nic, why, sizeof(why));
-	}
 	if (!mr)
-		return ib_leave_nic(stream, why);
+		return ib_leave_nic(stream, errno, why);
 	if (in_frame)
 		return post_gathered(stream, n, frame, mr, msg->record);
 	if (frame->header.size > cts.size) /* no WRITE: the peer reports the sizes */
@@ -357,7 +356,7 @@ static int post_cts(struct ib_stream *stream)
 
 		reg = ib_memory_on(mr, qp->nic, why, sizeof(why));
 		if (!reg)
-			return ib_leave_nic(stream, why);
+			return ib_leave_nic(stream, errno, why);
 		cts.rkey = reg->rkey;
 		cts.check = ib_cts_check(&cts);
 		if (run.count && !may_join(qp, &run, cts.seq))
@@ -398,7 +397,7 @@ static int complete_cts(struct ib_stream *stream, uint8_t *frame, size_t *bytes)
 	}
 	reg = ib_memory_on(mr, stream->qp->nic, why, sizeof(why));
 	if (!reg)
-		return ib_leave_nic(stream, why);
+		return ib_leave_nic(stream, errno, why);
 	cts.rkey = reg->rkey;
 	header.length = sizeof(cts);
 	memcpy(frame, &header, HEADER_BYTES);

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "support/capture.h"
 #include "transports/message/send_internal.h"
 #include "transports/session/pairs.h"
 
@@ -37,7 +38,7 @@ static void test_a_nic_that_cannot_register_the_memory_is_left(void **state)
 	assert_int_equal(pairs_list(pair.send, pair.send->streams[0], PAIRS_HOME, pairs), 1);
 	other.index++;
 	pair.send->dev = &other;
-	ib_leave_nic(ib_stream_of(pair.send, 0), "of a test");
+	ib_leave_nic(ib_stream_of(pair.send, 0), ENOMEM, "of a test");
 	pair.send->dev = &local_dev;
 	assert_false(pair.send->tcp.only);
 	assert_true(comm_may_use_nic(pair.send, &other));
@@ -53,7 +54,7 @@ static void test_a_nic_that_has_failed_is_not_left(void **state)
 	ib_open_send(&pair, 1, 1);
 	nic = ib_qp_of(pair.send, 0)->nic;
 	atomic_store(&nic->failed, true);
-	assert_int_equal(ib_leave_nic(ib_stream_of(pair.send, 0), "of a test"), -EIO);
+	assert_int_equal(ib_leave_nic(ib_stream_of(pair.send, 0), ENOMEM, "of a test"), -EIO);
 	atomic_store(&nic->failed, false);
 	assert_false(pair.send->tcp.only);
 	assert_true(comm_may_use_nic(pair.send, &local_dev));
@@ -406,6 +407,53 @@ static void test_an_adapter_that_gathers_nothing_is_remembered(void **state)
 	assert_false(stream->qp.fetches);
 }
 
+/* --- a NIC that fails: the event that tells of it has not been read --- */
+
+static void refuse_registrations(unsigned count, int err)
+{
+	stub_refused_mrs = count;
+	stub_mr_error = err;
+}
+
+/* It is opened again: the comm goes on using it. */
+static void test_a_nic_that_fails_is_not_left(void **state)
+{
+	static const int errors[] = { EIO, ENODEV, ENOMEM };
+
+	(void)state;
+	capture_allow_warn();
+	local_cfg.recovery_timeout_ms = 60000;
+	for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++) {
+		ib_open_send(&pair, 1, 1);
+		cts(0, 0, LARGE);
+		refuse_registrations(2, errors[i]); /* in regMr, and at the first use */
+		pair_isend(&pair, pair_out, LARGE, 0);
+		ib_turn(pair.send);
+		stub_refused_mrs = 0;
+		assert_null(ib_stream_of(pair.send, 0)->qp);
+		assert_int_equal(pair.send->tcp.only, errors[i] == ENOMEM);
+		pair_close(&pair);
+	}
+}
+
+static void test_nor_if_it_does_not_take_the_ring(void **state)
+{
+	static const int errors[] = { EIO, ENOMEM };
+
+	(void)state;
+	capture_allow_warn();
+	ib_open_send(&pair, 1, 0);
+	for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++) {
+		struct ib_qp *qp = ib_connector(true);
+
+		refuse_registrations(1, errors[i]);
+		resume(pair.send->streams[0], 0, qp);
+		assert_int_equal(stub_refused_mrs, 0);
+		assert_null(ib_stream_of(pair.send, 0)->qp);
+		assert_int_equal(pair.send->tcp.only, errors[i] == ENOMEM);
+	}
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, ib_comm_setup, ib_comm_teardown)
@@ -427,6 +475,8 @@ int main(void)
 		T(test_small_messages_from_before_the_queue_pair_need_no_cts),
 		T(test_a_large_message_from_before_the_second_tag_needs_tcp),
 		T(test_an_adapter_that_gathers_nothing_is_remembered),
+		T(test_a_nic_that_fails_is_not_left),
+		T(test_nor_if_it_does_not_take_the_ring),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
