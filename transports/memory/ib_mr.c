@@ -211,7 +211,10 @@ static void explain(const struct ib_mr_cache *cache, const struct request *req, 
 {
 	char hint[160] = "", memlock[32];
 
-	if (ret == -ENOMEM)
+	if (ret == -ENOMEM && req->key.is_dmabuf) /* no limit of the process counts */
+		snprintf(hint, sizeof(hint),
+			 "; the GPU may have no BAR space left (nvidia-smi -q -d MEMORY)");
+	else if (ret == -ENOMEM)
 		snprintf(hint, sizeof(hint),
 			 "; RLIMIT_MEMLOCK is %s (ulimit -l, or the container's memlock limit)",
 			 ib_memlock_text(memlock, sizeof(memlock)));
