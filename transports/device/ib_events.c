@@ -13,6 +13,7 @@
 #include "base/libc_text.h"
 #include "base/os.h"
 #include "device/carrier.h"
+#include "device/ib_silent.h"
 
 #define EVENTS_PER_TURN 8
 #define RETRY_MS        1000 /* between attempts to read a port */
@@ -114,6 +115,7 @@ static bool port_changed(struct ib_nic *nic, const struct ibv_async_event *event
 
 	if (event->element.port_num != nic->port)
 		return false;
+	ib_silent_forget(nic);
 	if (lost) {
 		atomic_fetch_add(&nic->downs, 1);
 		set_port(nic, true);

@@ -20,6 +20,12 @@ struct ib_flush; /* ib_flush.c */
 /* Max bytes of a CTS or a control frame, which queue pairs send as a copy: inline if the adapter supports it. */
 #define IB_COPY_BYTES 96
 
+/* A peer that has a pause; see ib_silent.h. */
+struct ib_silent {
+	union ibv_gid peer;
+	uint64_t pause_ms, until_ms; /* 0 = the place is free */
+};
+
 struct ib_nic {
 	const struct anynet_device *dev;
 	const struct anynet_config *cfg;
@@ -38,8 +44,9 @@ struct ib_nic {
 	_Atomic unsigned downs; /* events that report the port down */
 	_Atomic(struct ib_flush *) flush; /* NULL = no GPU memory has been registered on it */
 
-	pthread_mutex_t lock; /* protects `state` */
+	pthread_mutex_t lock; /* protects the fields below */
 	struct ib_port state;
+	struct ib_silent silent[16];
 };
 
 /* Has the probe offered any device? */

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Moving a queue pair from INIT to RTS. */
+#include <errno.h>
+
 #include "base/net.h"
+#include "device/ib_silent.h"
 #include "path/ib/ib_qp.h"
 
 #define MIN_RNR_TIMER 12 /* 0.64 ms; only control frames lack flow control */
@@ -42,9 +45,22 @@ static int to_rts(struct ib_qp *qp, const struct ib_path *path)
 				       IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
+/* The kernel then looks for the peer's Ethernet address, which takes a second if nobody answers. */
+static int find_peer(struct ib_qp *qp, const struct ib_path *path)
+{
+	const union ibv_gid *peer = &path->ah.grh.dgid;
+	int ret;
+
+	if (ib_silent_pauses(qp->nic, peer))
+		return -ETIMEDOUT;
+	ret = to_rtr(qp, path);
+	ib_silent_note(qp->nic, peer, ret == -ETIMEDOUT);
+	return ret;
+}
+
 int ib_qp_to_rts(struct ib_qp *qp, const struct ib_path *path)
 {
-	int ret = to_rtr(qp, path);
+	int ret = path->ah.is_global ? find_peer(qp, path) : to_rtr(qp, path);
 
 	qp->limits.packet_bytes = 128u << path->mtu;
 	return ret ? ret : to_rts(qp, path);

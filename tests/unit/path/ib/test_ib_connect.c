@@ -18,13 +18,22 @@
 
 static struct ibv_qp_attr init, rtr, rts;
 static int registered; /* access of the last registration */
+static bool unanswered;  /* nobody answers the kernel, which waits a second */
+static unsigned asked;   /* calls in which it asks */
+static uint64_t late_ms; /* the clock is that much ahead */
 
 static int modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 {
 	if (attr->qp_state == IBV_QPS_INIT)
 		init = *attr;
-	if (attr->qp_state == IBV_QPS_RTR)
+	if (attr->qp_state == IBV_QPS_RTR) {
 		rtr = *attr;
+		asked++;
+		if (unanswered) {
+			late_ms += 1000;
+			return ETIMEDOUT;
+		}
+	}
 	if (attr->qp_state == IBV_QPS_RTS)
 		rts = *attr;
 	return stub->modify_qp(ibv, attr, mask);
@@ -39,6 +48,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t bytes, int ac
 static int setup(void **state)
 {
 	qp_end_setup(state);
+	unanswered = false;
 	verbs.modify_qp = modify_qp;
 	verbs.reg_mr = reg_mr;
 	return 0;
@@ -224,6 +234,90 @@ static void test_an_end_that_cannot_be_is_refused(void **state)
 	assert_int_equal(join(&good), 0);
 }
 
+/* --- a peer whose Ethernet address is not found --- */
+
+/* The acceptor's end, for the connector on this host. */
+static int accept_roce(uint8_t host)
+{
+	struct anynet_wire_hello hello = ib_peer(true), answer = { .type = ANYNET_WELCOME };
+	struct gid theirs = gid_at(0, "::ffff:127.0.0.9");
+
+	hello.qp.kind = ROCE_V2;
+	theirs.raw.raw[15] = host;
+	memcpy(hello.qp.gid, theirs.raw.raw, sizeof(hello.qp.gid));
+	qp = ib_qp_accept(&local_dev, &hello, &answer);
+	if (!qp) {
+		assert_non_null(strstr(answer.reason, "Connection timed out"));
+		return -ETIMEDOUT;
+	}
+	ib_qp_free(qp);
+	qp = NULL;
+	return 0;
+}
+
+static void is_roce(void)
+{
+	nic->state.attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+	nic->state.gids.count = 1;
+	nic->state.gids.gids[0] = gid_at(4, "::ffff:127.0.0.1");
+	memset(nic->silent, 0, sizeof(nic->silent));
+	asked = 0;
+}
+
+/* Each time it takes a second, in which nothing else is accepted. */
+static void test_a_peer_that_is_not_found_is_looked_for_ever_more_rarely(void **state)
+{
+	static const unsigned pauses[] = { 1, 2, 4, 8, 16, 32, 64, 64 };
+
+	(void)state;
+	is_roce();
+	unanswered = true;
+	for (size_t i = 0; i < sizeof(pauses) / sizeof(*pauses); i++) {
+		asked = 0;
+		assert_int_equal(accept_roce(9), -ETIMEDOUT);
+		assert_int_equal(asked, 1);
+		late_ms += pauses[i] * 1000 - 500;
+		for (int again = 0; again < 3; again++)
+			assert_int_equal(accept_roce(9), -ETIMEDOUT);
+		assert_int_equal(asked, 1);
+		late_ms += 500;
+	}
+	unanswered = false;
+	assert_int_equal(accept_roce(9), 0);
+	unanswered = true; /* the first pause again */
+	assert_int_equal(accept_roce(9), -ETIMEDOUT);
+	late_ms += 1000;
+	unanswered = false;
+	assert_int_equal(accept_roce(9), 0);
+}
+
+static void test_the_others_are_looked_for(void **state)
+{
+	(void)state;
+	is_roce();
+	unanswered = true;
+	for (uint8_t host = 9; host < 9 + 40; host++)
+		assert_int_equal(accept_roce(host), -ETIMEDOUT);
+	assert_int_equal(asked, 40);
+	assert_int_equal(accept_roce(9 + 39), -ETIMEDOUT); /* it has its pause */
+	assert_int_equal(asked, 40);
+	unanswered = false;
+	assert_int_equal(accept_roce(100), 0);
+}
+
+static void test_a_port_that_changes_looks_at_once(void **state)
+{
+	(void)state;
+	is_roce();
+	unanswered = true;
+	assert_int_equal(accept_roce(9), -ETIMEDOUT);
+	unanswered = false;
+	assert_int_equal(accept_roce(9), -ETIMEDOUT);
+	stub_port_event(1, IBV_EVENT_GID_CHANGE);
+	ib_events_read();
+	assert_int_equal(accept_roce(9), 0);
+}
+
 /* --- service --- */
 
 static void test_nccls_traffic_class_is_the_wish_where_nothing_is_set(void **state)
@@ -268,7 +362,7 @@ uint64_t __wrap_os_now_ms(void)
 		ib_cm_read(true);
 		return __real_os_now_ms() + LATE_MS;
 	}
-	return __real_os_now_ms();
+	return __real_os_now_ms() + late_ms;
 }
 
 /* The connector has asked the RDMA CM for the way to the peer. */
@@ -346,6 +440,9 @@ int main(void)
 		T(test_only_the_acceptor_can_be_read),
 		T(test_ends_of_different_kinds_do_not_go_together),
 		T(test_an_end_that_cannot_be_is_refused),
+		T(test_a_peer_that_is_not_found_is_looked_for_ever_more_rarely),
+		T(test_the_others_are_looked_for),
+		T(test_a_port_that_changes_looks_at_once),
 		T(test_nccls_traffic_class_is_the_wish_where_nothing_is_set),
 		T(test_where_packets_overtake_each_other_only_small_messages_are_one_request),
 		T(test_a_path_of_another_port_is_not_taken),
