@@ -379,8 +379,6 @@ struct anynet_stream *tcp_stream_create(struct anynet_comm *comm, uint16_t index
 /* The same for a comm of an IB device. `qp`: a joined queue pair, which the stream owns as well; NULL = TCP only. */
 struct anynet_stream *ib_stream_create(struct anynet_comm *comm, uint16_t index, int fd,
 				       struct anynet_wire_pair pair, struct ib_qp *qp);
-/* Comm of an IB device: has the stream ever had a queue pair? */
-bool ib_stream_had_qp(const struct anynet_stream *stream);
 
 /* Receive comm of an IB device: consumes the frames of fenced queue pairs for which receives are posted. False = none
  * are left. */

@@ -19,7 +19,7 @@ static bool owes(const struct anynet_comm *comm, const struct anynet_stream *str
 	if (comm->is_send)
 		return !send_confirmed(comm);
 	/* What has come by a queue pair needs no ACK: the answer to RESUME may be the first that the sender hears of it. */
-	return recv_owes(comm, stream->index) || (comm_is_ib(comm) && ib_stream_had_qp(stream));
+	return recv_owes(comm, stream->index) || stream->qp.nic;
 }
 
 static bool must_drain(struct anynet_comm *comm)

@@ -80,7 +80,7 @@ static void add_all(struct list *list, bool first_choice)
 
 bool pairs_want_qp(const struct anynet_comm *comm, const struct anynet_stream *stream)
 {
-	return comm_is_ib(comm) && !comm->tcp.only && ib_stream_had_qp(stream);
+	return !comm->tcp.only && stream->qp.nic;
 }
 
 bool pairs_away(const struct anynet_comm *comm, const struct anynet_stream *stream)

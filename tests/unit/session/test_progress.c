@@ -187,7 +187,7 @@ static void test_a_reconnect_at_the_same_position_is_delayed(void **state)
 static void by_qp(void)
 {
 	local_dev.transport = ANYNET_TRANSPORT_IB;
-	ib.had_qp = true;
+	stream->qp.nic = &local_dev;
 }
 
 /* A stream that carries nothing may be moved often, and then breaks while it has something to send. */

@@ -70,7 +70,6 @@ static void take_qp(struct ib_stream *stream, struct ib_qp *qp)
 	int ret = 0;
 
 	ib_stream_set_qp(stream, qp);
-	stream->had_qp |= qp != NULL;
 	if (!base->comm->is_send)
 		return;
 	if (qp) {
@@ -303,9 +302,4 @@ struct anynet_stream *ib_stream_create(struct anynet_comm *comm, uint16_t index,
 	stream->tcp.base.ops = comm->is_send ? &ib_send_stream_ops : &ib_recv_stream_ops;
 	take_qp(stream, qp);
 	return &stream->tcp.base;
-}
-
-bool ib_stream_had_qp(const struct anynet_stream *stream)
-{
-	return ((const struct ib_stream *)stream)->had_qp;
 }

@@ -33,7 +33,6 @@ struct ib_stream {
 	const struct anynet_stream_ops *over_tcp; /* operations of the TCP stream */
 	struct ib_qp *qp;                         /* NULL = frames go over TCP */
 	struct ib_use use;                        /* of `qp` */
-	bool had_qp; /* it has had a queue pair, so recovery asks for another */
 	/* Receive comm: fenced queue pairs with frames that are not consumed, oldest first */
 	struct ib_qp *rest;
 	bool by_qp; /* send comm: the frames in flight were sent by a queue pair */
