@@ -53,9 +53,12 @@ int ib_events_fd(void)
 
 static void watch(struct ib_nic *nic)
 {
-	int epfd = ib_events_fd(), ret = epfd < 0 ? epfd : add(epfd, nic);
+	int epfd, ret;
 
+	/* First: what an event says afterwards is newer. */
 	carrier_set_port(nic->dev, nic->state.attr.state != IBV_PORT_ACTIVE);
+	epfd = ib_events_fd();
+	ret = epfd < 0 ? epfd : add(epfd, nic);
 	if (ret)
 		anynet_info("dev %s: without asynchronous events failures are detected later: %s",
 			    nic->dev->name, error_text(-ret));

@@ -76,6 +76,20 @@ int epoll_create1(int flags)
 	return refused && refused-- ? -1 : (int)syscall(SYS_epoll_create1, flags);
 }
 
+static bool breaks; /* once: the port goes down as soon as its events are read */
+
+int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+{
+	int ret = (int)syscall(SYS_epoll_ctl, epfd, op, fd, event);
+
+	if (breaks && !ret && op == EPOLL_CTL_ADD) {
+		breaks = false;
+		stub_port_event(1, IBV_EVENT_PORT_ERR);
+		ib_events_read();
+	}
+	return ret;
+}
+
 static bool failure_is_named(void)
 {
 	char line[CAPTURE_LINE_BYTES];
@@ -117,6 +131,29 @@ static void test_why_there_are_no_events_yet_is_logged(void **state)
 	(void)state;
 	if (!child)
 		_exit(!failure_is_named() || !events_come_later());
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
+static bool stays_down(void)
+{
+	void *state = NULL;
+
+	pair_setup(&state);
+	breaks = true;
+	ib_ends_start();
+	return !breaks && carrier_port_is_down(&local_dev);
+}
+
+/* In a process of its own, because a port is opened once. */
+static void test_a_port_may_go_down_while_it_is_opened(void **state)
+{
+	int status;
+	pid_t child = fork();
+
+	(void)state;
+	if (!child)
+		_exit(!stays_down());
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
 }
@@ -371,6 +408,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_why_there_are_no_events_yet_is_logged), /* the first one */
+		cmocka_unit_test(test_a_port_may_go_down_while_it_is_opened), /* likewise */
 		cmocka_unit_test(
 			test_a_closed_comm_leaves_no_queue_pair), /* before one is made here */
 		T(test_a_port_is_down_until_it_is_up),
