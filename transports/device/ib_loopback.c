@@ -23,46 +23,12 @@
 #define BUSY_POLLS   1000 /* polls before it sleeps between them */
 #define ACK_TIMEOUT  14   /* 67 ms */
 #define RETRIES      3    /* 7 means without end on soft-RoCE */
-#define RNR_TIMER    12   /* 0.64 ms */
 #define HOP_LIMIT    255
 #define PSN_MASK     0xffffff
 #define IMMEDIATE    0x616e796eu
 #define COMPLETIONS  4 /* WRITE and SEND, each at the sending and the receiving side */
 
 /* --- a queue pair to itself --- */
-
-/* A queue pair that is being connected to itself. */
-struct loop_qp {
-	const struct ib_loop_port *port;
-	struct ibv_qp *qp;
-	char *why;
-	size_t why_bytes;
-};
-
-static int modify(const struct loop_qp *loop, struct ibv_qp_attr *attr, int mask, const char *state)
-{
-	const struct gid *gid = loop->port->gid;
-	char text[INET6_ADDRSTRLEN];
-	int ret = verbs_modify_qp(loop->port->verbs, loop->qp, attr, mask);
-
-	if (!ret)
-		return 0;
-	snprintf(loop->why, loop->why_bytes, "cannot set a queue pair on GID %d (%s) to %s: %s",
-		 gid->index, gid_text(&gid->raw, text), state, error_text(-ret));
-	return -EIO;
-}
-
-static int to_init(const struct loop_qp *loop)
-{
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
-				    .pkey_index = (uint16_t)loop->port->cfg->ib_pkey,
-				    .port_num = loop->port->number,
-				    .qp_access_flags =
-					    IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ };
-
-	return modify(loop, &attr,
-		      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
-}
 
 /* The port's own address. */
 static struct ibv_ah_attr own_address(const struct ib_loop_port *port)
@@ -86,47 +52,43 @@ static struct ibv_ah_attr own_address(const struct ib_loop_port *port)
 	return address;
 }
 
-static int to_ready(const struct loop_qp *loop, uint32_t psn)
-{
-	struct ibv_qp_attr to_receive = { .qp_state = IBV_QPS_RTR,
-					  .path_mtu = loop->port->attr->active_mtu,
-					  .dest_qp_num = loop->qp->qp_num,
-					  .rq_psn = psn,
-					  .max_dest_rd_atomic = loop->port->reads,
-					  .min_rnr_timer = RNR_TIMER,
-					  .ah_attr = own_address(loop->port) };
-	struct ibv_qp_attr to_send = { .qp_state = IBV_QPS_RTS,
-				       .timeout = loop->port->timeout,
-				       .retry_cnt = loop->port->retries,
-				       .rnr_retry = RETRIES,
-				       .sq_psn = psn,
-				       .max_rd_atomic = loop->port->reads };
-	int ret = modify(loop, &to_receive,
-			 IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-			 "RTR");
-
-	if (ret)
-		return ret;
-	return modify(loop, &to_send,
-		      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			      IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
-		      "RTS");
-}
-
 int ib_loop_connect(const struct ib_loop_port *port, struct ibv_qp *qp, char *why, size_t why_bytes)
 {
-	struct loop_qp loop = { port, qp, why, why_bytes };
-	uint32_t psn = 0;
-	int ret = to_init(&loop);
+	struct ib_path path = {
+		.ah = own_address(port),
+		.mtu = port->attr->active_mtu,
+		.qpn = qp->qp_num,
+		.pkey_index = (uint16_t)port->cfg->ib_pkey,
+		.timeout = port->timeout,
+		.retries = port->retries,
+		.rnr_retries = RETRIES,
+		.reads = port->reads,
+	};
+	const char *state = "INIT";
+	char text[INET6_ADDRSTRLEN];
+	int ret;
 
-	if (ret)
-		return ret;
-	if (os_random(&psn, sizeof(psn))) {
+	if (os_random(&path.send_psn, sizeof(path.send_psn))) {
 		snprintf(why, why_bytes, "no random numbers");
 		return -EIO;
 	}
-	return to_ready(&loop, psn & PSN_MASK);
+	path.send_psn &= PSN_MASK;
+	path.recv_psn = path.send_psn;
+	ret = verbs_to_init(port->verbs, qp, port->number, port->cfg->ib_pkey,
+			    IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+	if (!ret) {
+		state = "RTR";
+		ret = verbs_to_rtr(port->verbs, qp, &path, 0);
+	}
+	if (!ret) {
+		state = "RTS";
+		ret = verbs_to_rts(port->verbs, qp, &path);
+	}
+	if (!ret)
+		return 0;
+	snprintf(why, why_bytes, "cannot set a queue pair on GID %d (%s) to %s: %s",
+		 port->gid->index, gid_text(&port->gid->raw, text), state, error_text(-ret));
+	return -EIO;
 }
 
 /* --- the proof --- */

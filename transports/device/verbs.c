@@ -10,6 +10,8 @@
 
 #include "base/library.h"
 
+#define MIN_RNR_TIMER 12 /* 0.64 ms */
+
 #define ENTRY(function)                                                                  \
 	{                                                                                \
 		"ibv_" #function, offsetof(struct verbs, function), "IBVERBS_1.1", false \
@@ -73,6 +75,56 @@ int verbs_modify_qp(const struct verbs *verbs, struct ibv_qp *qp, struct ibv_qp_
 	if (ret >= 0)
 		return -ret;
 	return errno ? -errno : -EIO;
+}
+
+int verbs_to_init(const struct verbs *verbs, struct ibv_qp *qp, uint8_t port, int pkey_index,
+		  unsigned access)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.pkey_index = (uint16_t)pkey_index,
+		.port_num = port,
+		.qp_access_flags = access,
+	};
+
+	return verbs_modify_qp(verbs, qp, &attr,
+			       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				       IBV_QP_ACCESS_FLAGS);
+}
+
+int verbs_to_rtr(const struct verbs *verbs, struct ibv_qp *qp, const struct ib_path *path, int mask)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = path->mtu,
+		.dest_qp_num = path->qpn,
+		.rq_psn = path->recv_psn,
+		.pkey_index = path->pkey_index,
+		.max_dest_rd_atomic = path->reads,
+		.min_rnr_timer = MIN_RNR_TIMER,
+		.ah_attr = path->ah,
+	};
+
+	return verbs_modify_qp(verbs, qp, &attr,
+			       mask | IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				       IBV_QP_MIN_RNR_TIMER);
+}
+
+int verbs_to_rts(const struct verbs *verbs, struct ibv_qp *qp, const struct ib_path *path)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTS,
+		.timeout = path->timeout,
+		.retry_cnt = path->retries,
+		.rnr_retry = path->rnr_retries,
+		.sq_psn = path->send_psn,
+		.max_rd_atomic = path->reads,
+	};
+
+	return verbs_modify_qp(verbs, qp, &attr,
+			       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				       IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
 /* --- libmlx5 --- */

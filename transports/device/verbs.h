@@ -70,6 +70,24 @@ int verbs_open(const char *file, struct verbs *verbs, char *why, size_t why_byte
 int verbs_modify_qp(const struct verbs *verbs, struct ibv_qp *qp, struct ibv_qp_attr *attr,
 		    int mask);
 
+/* Path of an RC queue pair to its peer, by its own port. Numbers are as in struct ibv_qp_attr. */
+struct ib_path {
+	struct ibv_ah_attr ah;
+	enum ibv_mtu mtu;
+	uint32_t qpn;                /* QP number of the peer */
+	uint32_t send_psn, recv_psn; /* PSN of the first packet, each way */
+	uint16_t pkey_index;
+	uint8_t timeout, retries, rnr_retries;
+	uint8_t reads; /* max RDMA READs in flight, each way */
+};
+
+/* Move a queue pair from RESET to INIT, on to RTR and RTS. `mask`: attributes that are not as in INIT. As verbs_modify_qp. */
+int verbs_to_init(const struct verbs *verbs, struct ibv_qp *qp, uint8_t port, int pkey_index,
+		  unsigned access);
+int verbs_to_rtr(const struct verbs *verbs, struct ibv_qp *qp, const struct ib_path *path,
+		 int mask);
+int verbs_to_rts(const struct verbs *verbs, struct ibv_qp *qp, const struct ib_path *path);
+
 /* A table that is not open is allowed. */
 void verbs_close(struct verbs *verbs);
 

@@ -108,16 +108,8 @@ static int make_qp(struct ib_qp *qp)
 
 static int to_init(struct ib_qp *qp)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.pkey_index = (uint16_t)anynet_net.cfg->ib_pkey,
-		.port_num = qp->nic->port,
-		.qp_access_flags = peer_access(qp),
-	};
-
-	return verbs_modify_qp(qp->nic->verbs, qp->ibv, &attr,
-			       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-				       IBV_QP_ACCESS_FLAGS);
+	return verbs_to_init(qp->nic->verbs, qp->ibv, qp->nic->port, anynet_net.cfg->ib_pkey,
+			     peer_access(qp));
 }
 
 /* InfiniBand: destination LID. For another subnet (its number is in the last 16 bits of the GID prefix) it is that of a

@@ -44,15 +44,6 @@ struct ib_signal {
 	uint32_t wrs;   /* value of sq.posted including it */
 };
 
-/* Path to the peer's queue pair. */
-struct ib_path {
-	struct ibv_ah_attr ah;
-	enum ibv_mtu mtu;
-	uint32_t qpn;                /* QP number of the peer */
-	uint32_t send_psn, recv_psn; /* PSN of the first packet, each way */
-	uint16_t pkey_index;
-};
-
 struct ib_cm; /* ib_cm.c */
 
 /* Step of the connector's proof that is in progress. */
@@ -234,8 +225,8 @@ int ib_qp_ping(struct ib_qp *qp);
 /* Posts a receive for each slot. 0 or -errno. */
 int ib_qp_post_slots(struct ib_qp *qp);
 
-/* ib_rts.c: moves the queue pair from INIT to RTS. 0 or -errno. */
-int ib_qp_to_rts(struct ib_qp *qp, const struct ib_path *path);
+/* ib_rts.c: moves the queue pair from INIT to RTS; sets the path's numbers. 0 or -errno. */
+int ib_qp_to_rts(struct ib_qp *qp, struct ib_path *path);
 
 /* Moves the queue pair to ERR and takes the remaining completions, for up to 30 ms after the last one. After this
  * returns the NIC writes nothing through it. Frames that had arrived are queued as inbound; *arrived as in ib_qp_poll.

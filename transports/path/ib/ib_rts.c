@@ -6,43 +6,12 @@
 #include "device/ib_silent.h"
 #include "path/ib/ib_qp.h"
 
-#define MIN_RNR_TIMER 12 /* 0.64 ms; only control frames lack flow control */
-#define RNR_FOR_EVER  7
+#define RNR_FOR_EVER 7 /* only control frames lack flow control */
 
 static int to_rtr(struct ib_qp *qp, const struct ib_path *path)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = path->mtu,
-		.dest_qp_num = path->qpn,
-		.rq_psn = path->recv_psn,
-		.pkey_index = path->pkey_index,
-		.max_dest_rd_atomic = 1,
-		.min_rnr_timer = MIN_RNR_TIMER,
-		.ah_attr = path->ah,
-	};
-	int other_pkey = path->pkey_index == anynet_net.cfg->ib_pkey ? 0 : IBV_QP_PKEY_INDEX;
-
-	return verbs_modify_qp(qp->nic->verbs, qp->ibv, &attr,
-			       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				       IBV_QP_MIN_RNR_TIMER | other_pkey);
-}
-
-static int to_rts(struct ib_qp *qp, const struct ib_path *path)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTS,
-		.timeout = (uint8_t)anynet_net.cfg->ib_timeout,
-		.retry_cnt = (uint8_t)anynet_net.cfg->ib_retry_cnt,
-		.rnr_retry = RNR_FOR_EVER,
-		.sq_psn = path->send_psn,
-		.max_rd_atomic = 1,
-	};
-
-	return verbs_modify_qp(qp->nic->verbs, qp->ibv, &attr,
-			       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				       IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+	return verbs_to_rtr(qp->nic->verbs, qp->ibv, path,
+			    path->pkey_index == anynet_net.cfg->ib_pkey ? 0 : IBV_QP_PKEY_INDEX);
 }
 
 /* The kernel then looks for the peer's Ethernet address, which takes a second if nobody answers. */
@@ -58,10 +27,15 @@ static int find_peer(struct ib_qp *qp, const struct ib_path *path)
 	return ret;
 }
 
-int ib_qp_to_rts(struct ib_qp *qp, const struct ib_path *path)
+int ib_qp_to_rts(struct ib_qp *qp, struct ib_path *path)
 {
-	int ret = path->ah.is_global ? find_peer(qp, path) : to_rtr(qp, path);
+	int ret;
 
+	path->timeout = (uint8_t)anynet_net.cfg->ib_timeout;
+	path->retries = (uint8_t)anynet_net.cfg->ib_retry_cnt;
+	path->rnr_retries = RNR_FOR_EVER;
+	path->reads = 1;
 	qp->limits.packet_bytes = 128u << path->mtu;
-	return ret ? ret : to_rts(qp, path);
+	ret = path->ah.is_global ? find_peer(qp, path) : to_rtr(qp, path);
+	return ret ? ret : verbs_to_rts(qp->nic->verbs, qp->ibv, path);
 }
