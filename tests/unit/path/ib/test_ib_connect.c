@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "fakes/stubs/stub_cm.h"
+#include "transports/device/ib_events.h"
 #include "transports/path/ib/ib_cm.h"
 
 #define ROCE_V2 3 /* anynet_wire_qp.kind */
