@@ -20,6 +20,7 @@
 
 #define STALLS_MAX     1000
 #define STALL_MESSAGES 20
+#define BETWEEN_MS     1200 /* for a second an alarm that was taken for false delays the next one of its path */
 #define STALL_LONG_MS  200
 #define SEEN_MS        200
 #define LOSS_PERMILLE  50
@@ -181,6 +182,7 @@ static void stalls_of(struct duo *duo, const struct world *world, const struct t
 		int side = trouble->both ? WORLD_BOTH : count >> 1 & 1;
 		unsigned path;
 
+		duo_run(duo, BETWEEN_MS);
 		world_settle(world); /* or both paths are down at once */
 		path = path_in_use(world, count & 1);
 		duo_reset_stall(duo);
