@@ -20,6 +20,8 @@ struct ib_flush; /* ib_flush.c */
 /* Max bytes of a CTS or a control frame, which queue pairs send as a copy: inline if the adapter supports it. */
 #define IB_COPY_BYTES 96
 
+#define IB_SILENT_MAX 16 /* peers with a pause; of more, the one whose pause ends first has none */
+
 /* A peer that has a pause; see ib_silent.h. */
 struct ib_silent {
 	union ibv_gid peer;
@@ -46,7 +48,7 @@ struct ib_nic {
 
 	pthread_mutex_t lock; /* protects the fields below */
 	struct ib_port state;
-	struct ib_silent silent[16];
+	struct ib_silent silent[IB_SILENT_MAX];
 };
 
 /* Has the probe offered any device? */

@@ -58,11 +58,12 @@ bool drain_has_unsent(struct anynet_comm *comm)
 	for (unsigned i = 0; i < comm->stream_count; i++) {
 		struct anynet_stream *stream = comm->streams[i];
 
-		if (stream && stream_stands(stream))
-			unsent |=
-				stream->log.next != stream->log.end || stream->ops->backlog(stream);
-		else
-			unsent |= stream && stream_log_owes(stream);
+		if (!stream)
+			continue;
+		if (!stream_stands(stream))
+			unsent |= stream_log_owes(stream);
+		else if (stream->log.next != stream->log.end || stream->ops->backlog(stream))
+			unsent = true;
 	}
 	return unsent;
 }
