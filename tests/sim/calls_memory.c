@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Counts the memory that the plugin holds, per process. Only calls of the plugin itself count: what the simulator needs for its
- * sockets is allocated in the same threads. Sanitizers have their own functions; with them nothing is counted.
+ * sockets is allocated in the same threads. Sanitizers have functions of their own: their builds count nothing.
  */
 #include "sim/calls.h"
 #include "sim/load.h"
@@ -9,8 +9,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t bytes);
@@ -81,5 +79,3 @@ void free(void *memory)
 	count(__builtin_return_address(0), memory ? -1 : 0);
 	__libc_free(memory);
 }
-
-#endif

@@ -115,7 +115,7 @@ void edge_note_done(const struct edge_end *end, unsigned message)
 {
 	const struct edge_shared *share = edge_shared(end);
 	uint64_t sent = share->posted_ns[0][message], posted = share->posted_ns[1][message];
-	uint64_t since = sent > posted ? sent : posted, fault_ns = plan_calm_since(plan_of(end), sim_now);
+	uint64_t since = later(sent, posted), fault_ns = plan_calm_since(plan_of(end), sim_now);
 
 	latency_message(rank_times, message / plan_of(end)->block, since);
 	if (rank_prints && sim_now - since > TOLD_NS)
@@ -126,7 +126,7 @@ void edge_note_done(const struct edge_end *end, unsigned message)
 			 (double)(sim_now - since) / 1e9);
 	if (!fault_ns || fault_ns >= sim_now)
 		return;
-	since = since > fault_ns ? since : fault_ns;
+	since = later(since, fault_ns);
 	latency_add(&rank_times->after, sim_now - since);
 	if (sim_now - since > plan_of(end)->stall_ns)
 		sim_fail("edge %u message %u: a stall of %.1f s with nothing in the way", end->edge, message,

@@ -285,7 +285,6 @@ static void test_an_idle_one_that_nobody_answers_has_time_until_it_is_used(void 
 	warned_of("did not come back");
 }
 
-/* What has been sent must arrive, and the receiver may wait for it. */
 /* What was sent may have arrived: a receiver acknowledges small messages late. */
 static void test_so_has_an_idle_sender(void **state)
 {
