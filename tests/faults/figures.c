@@ -21,8 +21,8 @@
 #define STALLS_MAX     1000
 #define STALL_MESSAGES 20
 #define BETWEEN_MS     1200 /* for a second an alarm that was taken for false delays the next one of its path */
-#define STALL_LONG_MS  200
-#define SEEN_MS        200
+#define STALL_LONG_MS  200  /* longer ones are printed */
+#define SEEN_MS        200  /* within which a path in use carries a message */
 #define LOSS_PERMILLE  50
 
 static double rate(struct duo *duo, int ms)

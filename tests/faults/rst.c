@@ -142,7 +142,7 @@ bool world_see_data(const struct world *world, unsigned path, int ms, unsigned p
 {
 	struct world_tap tap = world_tap(world, 0, path);
 	struct deadline deadline = deadline_in(ms, "a message");
-	struct segment seen;
+	struct segment seen = { 0 };
 	bool found = false;
 
 	while (!found && !deadline_passed(&deadline) &&
