@@ -53,8 +53,8 @@ build() {
 	local log=$dir/build.log
 	echo "check: building $1"
 	configure_as "$1"
-	cmake --build "build/$1" -j "$jobs" -- --no-print-directory >"$log" 2>&1 || {
-		grep -vE '^\[ *[0-9]+%\]' "$log"
+	cmake --build "build/$1" -j "$jobs" >"$log" 2>&1 || {
+		grep -vE '^\[[0-9]+/[0-9]+\]' "$log"
 		return 1
 	}
 }

@@ -41,7 +41,7 @@ FLOOR_OF = {folder: floor for floor, folders in enumerate(FLOORS) for folder in 
 
 def folder_of(path):
     """The folder of a source or an object, as FLOORS names it; None: it is not the product's."""
-    path = re.sub(r"/CMakeFiles/[^/]+\.dir", "", path)
+    path = re.sub(r"/CMakeFiles/[^/]+\.dir", "", os.path.normpath(path))
     found = re.search(r"/(?:transports/(.+)|(plugin|tools(?:/.+)?))/[^/]+$", path)
     return found and (found.group(1) or found.group(2))
 

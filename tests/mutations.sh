@@ -179,8 +179,7 @@ build() {
 			- "$copy/$kind/targets" <<<"$(printf '%s\n' "$@")" | sort -u)
 		[ -n "$targets" ] || continue
 		# shellcheck disable=SC2086
-		cmake --build "$copy/$kind" -j "$processors" --target $targets -- \
-			--no-print-directory >"$copy/log" 2>&1 || return 1
+		cmake --build "$copy/$kind" -j "$processors" --target $targets >"$copy/log" 2>&1 || return 1
 	done
 }
 
@@ -314,7 +313,7 @@ end_programs() {
 simulate_one() {
 	local copy=$1 dir=$1/release said
 
-	if ! cmake --build "$dir" -j 1 --target nccl-net --target simulate --target sim_ibverbs -- --no-print-directory >"$copy/log" 2>&1; then
+	if ! cmake --build "$dir" -j 1 --target nccl-net --target simulate --target sim_ibverbs >"$copy/log" 2>&1; then
 		echo "STALE: it does not compile: $(grep -m1 -E 'error|undefined' "$copy/log" || true)"
 		return
 	fi

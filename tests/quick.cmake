@@ -5,11 +5,11 @@
 
 set(anynet_quick_both
 	# Tests of a second: unit tests, ABI tests, the corpora of the fuzzers, the checks of the stand-ins.
-	"test_.*" "fuzz_.*" "(cuda|verbs)\\..*" "(explain|check)\\..*"
+	"test_.*" "fuzz_.*" "(cuda|verbs)\\..*" "explain\\..*"
 	"faults\\.(cut-small|cut-checksum|abort-setting-up|abort-standing)")
 
 set(anynet_quick_release
-	includes floors sizes artefact install "docs\\.(commands|links|messages-.*|times|transcripts|words)" "model\\.mutations"
+	includes floors sizes artefact install "check\\..*" "docs\\.(commands|links|messages-.*|times|transcripts|words)" "model\\.mutations"
 	# Over TCP: v8 and v12 whole (but `large`, of 1 GiB), of the other versions what a version changes.
 	"conformance\\.tcp\\.v(8|12)\\.(close|connect|crowd|doors|lifecycle|lines|logging|many|memory|nomalloc)"
 	"conformance\\.tcp\\.v(8|12)\\.(properties|replay|secret|select|unauthenticated|threads)"
@@ -29,6 +29,7 @@ set(anynet_quick_release
 	"package\\.(contents|completion|unit)" "real\\.(measure|scenes|errors|dry)")
 
 set(anynet_quick_asan
+	"check\\.(clean|files|filter|hostile)"
 	"conformance\\.tcp\\.v12\\.(close|connect|lifecycle|memory|unauthenticated|threads|transfer|grouped|secret|replay)"
 	"conformance\\.tcp\\.v12\\.(transfer|grouped|memory)-4streams"
 	"conformance\\.tcp\\.v12\\.(close|gpu|memory|transfer|grouped)-cuda"
@@ -37,8 +38,8 @@ set(anynet_quick_asan
 	"faults\\.(cut-tags|cut-many)")
 
 # The longest tests start first, because at the end they would run alone. (ctest knows this from its second run on.)
-set(anynet_long "conformance\\.ib\\..*(dead|failover)|sim\\.swarm|pair\\.(unauthenticated|killed)|test_(resume|gpu_breaks)$|"
-	"faults\\.(stopped|link-flaps)|tool\\.stopped|top\\.stale|package\\.contents|model\\.mutations")
+set(anynet_long "conformance\\.ib\\..*(dead|failover)|sim\\.swarm|pair\\.(unauthenticated|killed)|test_(resume|gpu_breaks|explain_rules|http)$|"
+	"docs\\.commands|verbs\\.|check\\.(system|ib|master)|faults\\.(stopped|link-flaps)|tool\\.stopped|top\\.stale|package\\.contents|model\\.mutations")
 string(CONCAT anynet_long ${anynet_long})
 
 # anynet_is_quick(name result)

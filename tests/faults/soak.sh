@@ -12,8 +12,7 @@ cd "$(dirname "$0")/../.."
 build=build/release
 seed=${SEED:-$((RANDOM << 15 | RANDOM))}
 cmake --preset release -DBUILD_TESTING=ON >/dev/null
-cmake --build "$build" -j "${JOBS:-$(nproc)}" --target nccl-net --target faults -- --no-print-directory \
-	>/dev/null
+cmake --build "$build" -j "${JOBS:-$(nproc)}" --target nccl-net --target faults >/dev/null
 log=$build/soak-$seed.log
 echo "soak: ${SECONDS_:-3600} s, seed $seed, log in $log"
 "$build/tests/faults/faults" soak net="$build/libnccl-net.so" seconds="${SECONDS_:-3600}" seed="$seed" \

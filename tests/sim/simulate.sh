@@ -11,7 +11,7 @@ cd "$(dirname "$0")/../.."
 build=build/release
 jobs=${JOBS:-$(nproc)}
 cmake --preset release -DBUILD_TESTING=ON >/dev/null
-cmake --build "$build" -j "$jobs" --target nccl-net --target simulate --target sim_ibverbs -- --no-print-directory >/dev/null
+cmake --build "$build" -j "$jobs" --target nccl-net --target simulate --target sim_ibverbs >/dev/null
 options=(--jobs="$jobs" --first="${FIRST:-$((RANDOM << 15 | RANDOM))}")
 if [ -n "${SEED:-}" ]; then
 	options=(--seed="$SEED" --print)

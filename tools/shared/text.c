@@ -77,7 +77,10 @@ char *text_next(const char **text, const char *separators)
 
 void text_list_add(struct text_list *list, const char *item)
 {
-	list->items = memory_resize(list->items, (list->count + 1) * sizeof(*list->items));
+	/* There is room for as many as the next power of two. */
+	if (!(list->count & (list->count - 1)))
+		list->items = memory_resize(list->items, (list->count ? 2 * list->count : 1) *
+								 sizeof(*list->items));
 	list->items[list->count++] = item;
 }
 
