@@ -3,15 +3,21 @@
 # Runs the parts of the tests (tests/check.sh) one after the other, goes on when one is red, and ends with what was
 # left out and the summary of each.
 #
-# Usage: tests/check_all.sh [--minutes N] PART...
+# Usage: tests/check_all.sh [--minutes N [--speed PERCENT]] PART...
 #
 # --minutes N: a part that is not expected to end within N minutes is left out.
+# --speed PERCENT: of this machine, compared with the one that the expectations are of (100).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 limit=''
 if [ "${1:-}" = --minutes ]; then
 	limit=$2
+	shift 2
+fi
+speed=100
+if [ "${1:-}" = --speed ]; then
+	speed=$2
 	shift 2
 fi
 [ $# -gt 0 ] || { sed -n '/^# Usage/,/^[^#]/s/^# \?//p' "$0" >&2; exit 2; }
@@ -25,7 +31,7 @@ summaries=build/check/summaries
 mkdir -p build/check
 : >$summaries
 for part in "$@"; do
-	if [ -n "$limit" ] && [ $((SECONDS + 60 * ${takes[$part]:-0})) -gt $((60 * limit)) ]; then
+	if [ -n "$limit" ] && [ $((SECONDS + 60 * 100 * ${takes[$part]:-0} / speed)) -gt $((60 * limit)) ]; then
 		left_out+=" $part"
 		continue
 	fi
