@@ -87,7 +87,7 @@ install: all
 	cmake --install $(BUILD) --prefix $(PREFIX)
 
 deps:
-	tools/deps.sh build check package bench
+	tools/deps.sh build
 
 clean:
 	rm -rf build

@@ -63,7 +63,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_PORT_RANGE",
 		.initial = "auto",
 		.accepts = "lo-hi between 1 and 65535, or auto",
-		.doc = "TCP ports to listen on, one per NIC and process; for firewalls. `auto`: the "
+		.doc = "TCP ports to listen on, for firewalls; as many as a host has processes. `auto`: the "
 		       "kernel's ephemeral ports.",
 		.parse = anynet_parse_ports,
 		.offset = offsetof(struct anynet_config, port_min),
@@ -87,8 +87,8 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_NSOCKS_PERTHREAD",
 		.initial = "auto",
 		.accepts = "1 to 64, or auto",
-		.doc = "TCP connections per peer and pair of NICs. From NCCL's variables: threads "
-		       "times sockets per thread.",
+		.doc = "TCP connections of each connection of NCCL, for each pair of NICs. From NCCL's "
+		       "variables: threads times sockets per thread.",
 		.parse = anynet_parse_auto_int,
 		.offset = offsetof(struct anynet_config, streams_per_nic),
 		.min = 1,
@@ -224,7 +224,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.initial = "0",
 		.accepts = "0 or 1",
 		.doc = "1: add a CRC32C to each piece of a message; damaged data is retransmitted. Each "
-		       "side decides for what it sends.",
+		       "side decides for what it sends. InfiniBand and RoCE are not used then.",
 		.parse = anynet_parse_flag,
 		.offset = offsetof(struct anynet_config, checksum),
 	},
@@ -275,8 +275,8 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_MAX_RECVS",
 		.initial = "8",
 		.accepts = "1 to 8",
-		.doc = "Receives that NCCL may group into one. 1: ranks of a host share no connections; 1 on "
-		       "all hosts or on none.",
+		.doc = "Receives that NCCL may group into one. With 1, ranks of a host share no connections. "
+		       "Set it to 1 on all hosts or on none, else operations hang.",
 		.parse = anynet_parse_int,
 		.offset = offsetof(struct anynet_config, max_recvs),
 		.min = 1,

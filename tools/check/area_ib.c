@@ -20,6 +20,8 @@
 #define VERBS         "/sys/class/infiniband_verbs"
 #define MEMLOCK_LEAST ((rlim_t)64 << 20) /* a rank with a few peers pins more than this */
 
+#define SLOW_FAILOVER_S 20
+
 static void report_verdicts(struct check *check)
 {
 	for (int i = 0; i < check->probe->candidate_count; i++) {
@@ -280,6 +282,30 @@ static void check_uverbs(struct check *check)
 	}
 }
 
+/* Settings with which queue pairs cannot do what they are for. */
+static void check_queue_pairs(struct check *check)
+{
+	const struct anynet_config *cfg = &check->config;
+	/* After each of these times without an acknowledgement the NIC sends again, and after the last it gives up. */
+	double seconds = 4.096e-6 * (double)(1U << cfg->ib_timeout) * (cfg->ib_retry_cnt + 1);
+
+	if (cfg->checksum && cfg->transport == ANYNET_CHOOSE_IB) {
+		found(check, CHECK_ERROR, "checksum-over-ib",
+		      "ANYNET_CHECKSUM=1 with ANYNET_TRANSPORT=ib");
+		found_why(check,
+			  "checksums need TCP, which the other setting forbids: nothing connects");
+		found_fix(check, "unset one of the two");
+	}
+	if (seconds > SLOW_FAILOVER_S) {
+		found(check, CHECK_NOTE, "slow-failover",
+		      "with %s=%d a NIC gives up a connection after %.0f s",
+		      host_env("ANYNET_IB_TIMEOUT") ? "ANYNET_IB_TIMEOUT" : "NCCL_IB_TIMEOUT",
+		      cfg->ib_timeout, seconds);
+		found_why(check, "only then does anynet use another path");
+		found_fix(check, "export ANYNET_IB_TIMEOUT=16: 2 s");
+	}
+}
+
 void check_ib(struct check *check)
 {
 	struct text_list devices = host_list(&check->host, DEVICES);
@@ -294,6 +320,7 @@ void check_ib(struct check *check)
 			check_port_of(check, devices.items[i], ports.items[j]);
 	}
 	if (devices.count && !check->config.ib_disable) {
+		check_queue_pairs(check);
 		check_memlock(check);
 		check_uverbs(check);
 	}

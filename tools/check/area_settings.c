@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "plugin/config_names.h"
@@ -192,9 +193,13 @@ static void check_own(struct check *check, const char *name, const char *value, 
 	else if (!anynet_config_parse(row, value, &scratch))
 		found(check, CHECK_OK, "set", "%s=%s%s", name, value, where);
 	else {
-		found(check, CHECK_WARN, "bad-value", "%s=%s%s is not accepted", name, value,
-		      where);
-		found_why(check, "%s", row->doc);
+		found(check, row->refused ? CHECK_ERROR : CHECK_WARN, "bad-value",
+		      "%s=%s%s is not accepted", name, value, where);
+		if (row->refused)
+			found_why(check, "it restricts what anynet does; %s takes its place",
+				  row->refused);
+		else
+			found_why(check, "%s", row->doc);
 		found_fix(check, "set it to %s, or unset it", row->accepts);
 	}
 }
@@ -289,6 +294,26 @@ static void report_plugin_warnings(struct check *check)
 	}
 }
 
+/* A file that has a secret is not to be overwritten: the other hosts have the same one. */
+static void fix_secret(struct check *check, const char *file)
+{
+	struct stat st;
+
+	if (!host_stat(&check->host, file, &st) || !S_ISREG(st.st_mode) ||
+	    st.st_size < SECRET_MIN_BYTES || st.st_size > SECRET_MAX_BYTES + 1)
+		found_fix(
+			check,
+			"copy the file of the other hosts to %s, or make one for all of them, also in the "
+			"container: head -c 32 /dev/urandom | base64 >%s; chmod 600 %s",
+			file, file, file);
+	else if (st.st_uid != geteuid() && st.st_uid)
+		found_fix(check, "chown %u %s", geteuid(), file);
+	else if (st.st_mode & (S_IRWXG | S_IRWXO))
+		found_fix(check, "chmod 600 %s", file);
+	else
+		found_fix(check, "make %s readable, and install libcrypto (OpenSSL)", file);
+}
+
 /* Loads the secret as the plugin does. Without a usable secret, the plugin refuses all connections. */
 static void check_secret(struct check *check)
 {
@@ -301,10 +326,7 @@ static void check_secret(struct check *check)
 		return;
 	found(check, CHECK_ERROR, "secret", "%s", secret_problem());
 	found_why(check, "anynet refuses all connections then");
-	found_fix(check,
-		  "head -c 32 /dev/urandom >%s; chmod 600 %s: the same file on all hosts, and in "
-		  "the container",
-		  file, file);
+	fix_secret(check, file);
 }
 
 void check_settings(struct check *check)

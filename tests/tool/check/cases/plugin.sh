@@ -140,6 +140,18 @@ case_settings() {
 	finds unknown-name warn NCCL_SOCKET_IFNAMES "export NCCL_SOCKET_IFNAME=eth0"
 	finds unknown-name warn ANYNET_TRANSPOR= "export ANYNET_TRANSPORT=tcp"
 	finds unknown-name warn "export TORCH_NCCL_BLOCKING_WAIT=1"
+	# A value that is to restrict something, and does not.
+	check ANYNET_ALLOW=everybody
+	finds bad-value error "ANYNET_ALLOW=everybody" "none takes its place"
+	status_is 2
+	# Never overwrite a secret that the other hosts have.
+	write /etc/secret 0123456789abcdef0123456789abcdef
+	chmod 644 "$root/etc/secret"
+	check ANYNET_SECRET_FILE=/etc/secret
+	finds secret error "has mode 0644" "chmod 600 /etc/secret"
+	write /etc/secret short
+	check ANYNET_SECRET_FILE=/etc/secret
+	finds secret error "copy the file of the other hosts" "base64 >/etc/secret"
 	check NCCL_PSK=secret-of-the-job NCCL_PSKS=secret-of-the-job
 	finds set ok "NCCL_PSK=(not shown)"
 	grep -q secret-of-the-job "$work/json" && fail "a key is shown"
