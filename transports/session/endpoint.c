@@ -81,16 +81,6 @@ void endpoint_drop_half_built(struct anynet_listener *listener)
 	listener->comm = endpoint->comm = NULL;
 }
 
-void endpoints_visit_half_built(void (*visit)(struct anynet_listener *listener, const void *arg), const void *arg)
-{
-	for (uint32_t i = 0; i < endpoints.count; i++) {
-		struct endpoint *endpoint = slots_at(&endpoints, i);
-
-		if (endpoint && endpoint->comm && endpoint->listener)
-			visit(endpoint->listener, arg);
-	}
-}
-
 struct anynet_comm *endpoint_hand_over(struct anynet_listener *listener)
 {
 	struct endpoint *endpoint = slots_at(&endpoints, listener->endpoint);

@@ -20,8 +20,9 @@
 /* `lock` guards this and the state of listen_sockets.c, endpoint.c and handshake.c. */
 static struct {
 	pthread_mutex_t lock;
-	int listeners; /* open ones, also if a comm has taken over the endpoint */
-	int holders;   /* send comms, and connects in progress */
+	LIST_HEAD(, anynet_listener)
+	listeners;   /* also those whose endpoint a comm has taken over */
+	int holders; /* send comms, and connects in progress */
 } engine = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 void listen_hold(const struct anynet_device *const *set, int count, struct anynet_wire_addr *addrs)
@@ -59,14 +60,6 @@ static int sender_ready(struct anynet_listener *listener)
 	return comm_error(comm) || comm->peer_closed ? -ECONNRESET : -EAGAIN;
 }
 
-/* NCCL may never call accept again, so this frees a half-built comm that is over. */
-static void drop_if_over(struct anynet_listener *listener, const void *arg)
-{
-	(void)arg;
-	if (sender_ready(listener) == -ECONNRESET)
-		endpoint_drop_half_built(listener);
-}
-
 bool listen_in_use(void)
 {
 	bool used;
@@ -86,11 +79,16 @@ void listen_turn(void)
 	pthread_mutex_unlock(&engine.lock);
 }
 
+/* NCCL may never call accept again, so this frees half-built comms that are over. */
 void listen_look(void)
 {
+	struct anynet_listener *listener;
+
 	if (pthread_mutex_trylock(&engine.lock))
 		return;
-	endpoints_visit_half_built(drop_if_over, NULL);
+	LIST_FOREACH (listener, &engine.listeners, link)
+		if (listener->comm && sender_ready(listener) == -ECONNRESET)
+			endpoint_drop_half_built(listener);
 	pthread_mutex_unlock(&engine.lock);
 }
 
@@ -101,23 +99,21 @@ void listen_watch(int epfd, uint32_t data, unsigned *generation)
 	pthread_mutex_unlock(&engine.lock);
 }
 
-static void drop_if_of(struct anynet_listener *listener, const void *owner)
-{
-	if (listener->owner == owner)
-		endpoint_drop_half_built(listener);
-}
-
 void listen_drop_half_built(const void *owner)
 {
+	struct anynet_listener *listener;
+
 	pthread_mutex_lock(&engine.lock);
-	endpoints_visit_half_built(drop_if_of, owner);
+	LIST_FOREACH (listener, &engine.listeners, link)
+		if (listener->comm && listener->owner == owner)
+			endpoint_drop_half_built(listener);
 	pthread_mutex_unlock(&engine.lock);
 }
 
 void listen_trim(void)
 {
 	pthread_mutex_lock(&engine.lock);
-	if (!endpoints_used() && !engine.listeners && !engine.holders) {
+	if (!endpoints_used() && LIST_EMPTY(&engine.listeners) && !engine.holders) {
 		handshake_abort_all();
 		sockets_close();
 		endpoints_free();
@@ -161,7 +157,8 @@ int listen_start(const struct anynet_device *dev, const void *owner, void *handl
 	ret = sockets_listen(set, count, true, addrs);
 	if (!ret)
 		ret = endpoint_take(listener, &wire, addrs, count);
-	engine.listeners += !ret;
+	if (!ret)
+		LIST_INSERT_HEAD(&engine.listeners, listener, link);
 	pthread_mutex_unlock(&engine.lock);
 	if (ret) {
 		free(listener);
@@ -268,7 +265,7 @@ void listen_stop(struct anynet_listener *listener)
 		return;
 	pthread_mutex_lock(&engine.lock);
 	endpoint_close_listener(listener);
-	engine.listeners--;
+	LIST_REMOVE(listener, link);
 	pthread_mutex_unlock(&engine.lock);
 	free(listener);
 }

@@ -9,6 +9,7 @@
 #include "wire/hello.h"
 
 struct anynet_listener {
+	LIST_ENTRY(anynet_listener) link;
 	const struct anynet_device *dev;
 	const void *owner;
 	uint32_t endpoint;
@@ -32,7 +33,6 @@ void endpoint_close_listener(struct anynet_listener *listener);
 /* Destroy the listener's half-built comm, because its peer went away or tries again. The listener then takes the next
  * one. */
 void endpoint_drop_half_built(struct anynet_listener *listener);
-void endpoints_visit_half_built(void (*visit)(struct anynet_listener *listener, const void *arg), const void *arg);
 
 int endpoints_used(void);
 void endpoints_free(void); /* only if none is used */
