@@ -108,8 +108,10 @@ void comm_close_streams(struct anynet_comm *comm)
 
 /* The connector may give up a stream before the answer to its hello arrives. That stream exists at the acceptor only:
  * it is never resumed, and what the acceptor sends on it is lost. */
-void comm_keep_streams(struct anynet_comm *comm, uint64_t standing)
+void comm_keep_streams(struct anynet_comm *comm)
 {
+	uint64_t standing = recv_streams_standing(comm);
+
 	for (unsigned i = 1; standing && i < comm->stream_count; i++)
 		if (comm->streams[i] && !(standing >> i & 1))
 			comm_end_stream(comm, comm->streams[i]);

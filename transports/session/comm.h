@@ -93,9 +93,9 @@ void comm_destroy(struct anynet_comm *comm);
 int comm_add_stream(struct anynet_comm *comm, int fd, uint16_t index, uint32_t epoch,
 		    struct anynet_wire_pair pair, struct ib_qp *qp);
 
-/* Receive comm, before comm_open: close the streams that are not in `standing`, because the sender has given them up.
- * `standing` is from recv_streams_standing; 0 = keep all. */
-void comm_keep_streams(struct anynet_comm *comm, uint64_t standing);
+/* Receive comm, before comm_open: close the streams that READY does not name, because the sender has given them
+ * up. A READY that names none keeps all. */
+void comm_keep_streams(struct anynet_comm *comm);
 
 /* Change a stream's state. Nothing else does. `why`: the cause of STREAM_SUSPECT, for the recorder; else NULL. */
 void comm_stream_change(struct anynet_comm *comm, struct anynet_stream *stream,

@@ -20,8 +20,7 @@
 /* `lock` guards this and the state of listen_sockets.c, endpoint.c and handshake.c. */
 static struct {
 	pthread_mutex_t lock;
-	LIST_HEAD(, anynet_listener)
-	listeners;   /* also those whose endpoint a comm has taken over */
+	LIST_HEAD(, anynet_listener) listeners; /* also those whose endpoint a comm has taken over */
 	int holders; /* send comms, and connects in progress */
 } engine = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -202,7 +201,7 @@ static int accept_locked(struct anynet_listener *listener, struct anynet_comm **
 	if (ret == -EAGAIN)
 		return 0; /* READY has not arrived */
 	if (!ret) {
-		comm_keep_streams(listener->comm, recv_streams_standing(listener->comm));
+		comm_keep_streams(listener->comm);
 		ret = comm_open(listener->comm);
 	}
 	if (ret && ret != -ECONNRESET && is_short(listener, now))
@@ -270,18 +269,13 @@ void listen_stop(struct anynet_listener *listener)
 	free(listener);
 }
 
-static void forget(const struct anynet_comm *comm)
-{
-	pthread_mutex_lock(&engine.lock);
-	endpoint_release(comm->session->paths.endpoint);
-	pthread_mutex_unlock(&engine.lock);
-}
-
 void listen_destroy_comm(struct anynet_comm *comm)
 {
+	pthread_mutex_lock(&engine.lock);
 	if (!comm->is_send)
-		forget(comm);
-	else if (comm->session->listening)
-		listen_drop();
+		endpoint_release(comm->session->paths.endpoint);
+	else
+		engine.holders -= comm->session->listening;
+	pthread_mutex_unlock(&engine.lock);
 	comm_destroy(comm);
 }
