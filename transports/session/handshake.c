@@ -264,9 +264,10 @@ static int read_hello(struct handshake *hs)
 	return hello_is_foreign(&hs->hello, hs->got) ? 0 : ret;
 }
 
-/* Continues as far as possible. True: more data must arrive. False: the handshake is over and freed. */
-static bool handshake_step(struct handshake *hs, uint64_t now_ms)
+/* Continues as far as possible. Frees the handshake if it is over. */
+static void handshake_step(struct handshake *hs, uint64_t now_ms)
 {
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = hs };
 	int ret;
 
 	if (hs->response) {
@@ -278,28 +279,24 @@ static bool handshake_step(struct handshake *hs, uint64_t now_ms)
 		if (!ret)
 			ret = greet(hs, now_ms);
 	}
-	if (ret == -EAGAIN)
-		return true;
+	/* More data must arrive. Most hellos are there at once, and their socket never enters the set. */
+	if (ret == -EAGAIN && !epoll_ctl(sockets_epoll_fd(), EPOLL_CTL_ADD, hs->fd, &event))
+		return;
 	handshake_end(hs, !ret || ret == -EINPROGRESS);
-	return false;
 }
 
-static void go_on(int epfd, struct handshake *hs, uint64_t now_ms)
+static void go_on(struct handshake *hs, uint64_t now_ms)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = hs };
-
 	/* Leave the set first: the socket may pass to a stream, which may be closed, and `hs` may be freed. */
-	epoll_ctl(epfd, EPOLL_CTL_DEL, hs->fd, NULL);
-	if (handshake_step(hs, now_ms) && epoll_ctl(epfd, EPOLL_CTL_ADD, hs->fd, &event))
-		handshake_end(hs, false);
+	epoll_ctl(sockets_epoll_fd(), EPOLL_CTL_DEL, hs->fd, NULL);
+	handshake_step(hs, now_ms);
 }
 
 /* --- accepting --- */
 
-static void start_handshake(int epfd, int fd, const struct sockaddr_storage *from, uint64_t now_ms)
+static void start_handshake(int fd, const struct sockaddr_storage *from, uint64_t now_ms)
 {
 	struct handshake *hs = calloc(1, sizeof(*hs));
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = hs };
 
 	if (!hs) {
 		fd_close(&fd);
@@ -309,9 +306,7 @@ static void start_handshake(int epfd, int fd, const struct sockaddr_storage *fro
 	hs->from = *from;
 	hs->endpoint = -1;
 	join(hs, &unauthenticated, now_ms);
-	/* Most hellos have arrived already, and the socket never enters the set. */
-	if (handshake_step(hs, now_ms) && epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event))
-		handshake_end(hs, false);
+	handshake_step(hs, now_ms);
 }
 
 static bool is_allowed(const struct sockaddr_storage *from)
@@ -353,22 +348,22 @@ static bool make_room(void)
 	return true;
 }
 
-static void listen_for(int epfd, uint32_t events)
+static void listen_for(uint32_t events)
 {
 	for (unsigned i = 0; i < ANYNET_DEVICES_MAX; i++) {
 		struct epoll_event event = { .events = events, .data.u64 = LISTEN_EVENT_SOCKET(i) };
 
 		if (sockets_fd(i) >= 0)
-			epoll_ctl(epfd, EPOLL_CTL_MOD, sockets_fd(i), &event);
+			epoll_ctl(sockets_epoll_fd(), EPOLL_CTL_MOD, sockets_fd(i), &event);
 	}
 }
 
 /* Pauses accepting. Connections wait in the kernel, and their events do not keep the engine busy. */
-static void begin_rest(int epfd, int err, uint64_t now_ms)
+static void begin_rest(int err, uint64_t now_ms)
 {
 	rest.until_ms = now_ms + REST_MS;
 	rest.err = err;
-	listen_for(epfd, 0);
+	listen_for(0);
 	if (rest.warned_ms && now_ms - rest.warned_ms < REST_WARN_MS)
 		return;
 	rest.warned_ms = now_ms;
@@ -382,14 +377,14 @@ static void begin_rest(int epfd, int err, uint64_t now_ms)
 		anynet_warn("cannot accept connections: %s; they wait in the kernel", error_text(-err));
 }
 
-static void end_rest(int epfd)
+static void end_rest(void)
 {
 	rest.until_ms = 0;
 	rest.err = 0;
-	listen_for(epfd, EPOLLIN);
+	listen_for(EPOLLIN);
 }
 
-static void accept_waiting(int epfd, int listen_fd, uint64_t now_ms)
+static void accept_waiting(int listen_fd, uint64_t now_ms)
 {
 	int err = 0;
 
@@ -399,7 +394,7 @@ static void accept_waiting(int epfd, int listen_fd, uint64_t now_ms)
 
 		err = fd < 0 ? fd : 0;
 		if (!err && is_allowed(&from)) {
-			start_handshake(epfd, fd, &from, now_ms);
+			start_handshake(fd, &from, now_ms);
 			trim(&unauthenticated, now_ms);
 		} else if (!err) {
 			fd_close(&fd);
@@ -412,7 +407,7 @@ static void accept_waiting(int epfd, int listen_fd, uint64_t now_ms)
 	/* Also if accept failed to the end with errors of single connections: then its own call may be refused, for
 	 * example by a seccomp filter. */
 	if (err)
-		begin_rest(epfd, err, now_ms);
+		begin_rest(err, now_ms);
 }
 
 int handshake_trouble(void)
@@ -420,7 +415,7 @@ int handshake_trouble(void)
 	return rest.err;
 }
 
-void handshake_turn(int epfd, uint64_t now_ms)
+void handshake_turn(uint64_t now_ms)
 {
 	struct epoll_event events[EVENTS_PER_TURN];
 	bool accepting[ANYNET_DEVICES_MAX] = { false };
@@ -429,20 +424,20 @@ void handshake_turn(int epfd, uint64_t now_ms)
 	if (rest.reserve_fd < 0)
 		rest.reserve_fd = fd_note(open("/dev/null", O_RDONLY | O_CLOEXEC));
 	if (rest.until_ms && rest.until_ms <= now_ms)
-		end_rest(epfd);
-	n = epoll_wait(epfd, events, EVENTS_PER_TURN, 0);
+		end_rest();
+	n = epoll_wait(sockets_epoll_fd(), events, EVENTS_PER_TURN, 0);
 	if (n < 0 && errno != EINTR)
-		begin_rest(epfd, -errno, now_ms);
+		begin_rest(-errno, now_ms);
 	/* Handshakes first: accepting may free one that has an event here. */
 	for (int i = 0; i < n; i++) {
 		if (events[i].data.u64 & 1)
 			accepting[events[i].data.u64 >> 1] = true;
 		else
-			go_on(epfd, events[i].data.ptr, now_ms);
+			go_on(events[i].data.ptr, now_ms);
 	}
 	for (unsigned i = 0; n > 0 && i < ANYNET_DEVICES_MAX; i++)
 		if (accepting[i])
-			accept_waiting(epfd, sockets_fd(i), now_ms);
+			accept_waiting(sockets_fd(i), now_ms);
 	trim(&unauthenticated, now_ms);
 	trim(&challenged, now_ms);
 }

@@ -74,7 +74,7 @@ void listen_turn(void)
 	if (pthread_mutex_trylock(&engine.lock))
 		return;
 	if (sockets_epoll_fd() >= 0)
-		handshake_turn(sockets_epoll_fd(), os_now_ms());
+		handshake_turn(os_now_ms());
 	pthread_mutex_unlock(&engine.lock);
 }
 
@@ -194,7 +194,7 @@ static int accept_locked(struct anynet_listener *listener, struct anynet_comm **
 	uint64_t now = os_now_ms();
 	int ret;
 
-	handshake_turn(sockets_epoll_fd(), now);
+	handshake_turn(now);
 	if (!listener->comm)
 		return trouble(listener, now);
 	ret = sender_ready(listener);

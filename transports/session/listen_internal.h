@@ -53,7 +53,7 @@ int endpoint_admit(const struct anynet_wire_hello *hello, int fd, const struct a
  * stream. */
 void endpoint_withdraw(const struct anynet_wire_hello *hello);
 
-void handshake_turn(int epfd, uint64_t now_ms);
+void handshake_turn(uint64_t now_ms);
 
 /* Why no connection can be accepted for now, as -errno; 0 = they can. */
 int handshake_trouble(void);
