@@ -81,8 +81,9 @@ static void note_failure(struct connect_op *op, int err)
 	op->pause_ms = anynet_min(op->pause_ms * 2, PAUSE_MAX_MS);
 }
 
-static ANYNET_COLD int refused(struct connect_op *op, const struct anynet_wire_hello *welcome)
+static ANYNET_COLD int refused(const struct connect_op *op)
 {
+	const struct anynet_wire_hello *welcome = &op->welcome;
 	const struct anynet_wire_handle *handle = &op->handle;
 
 	if (welcome->status == ANYNET_STATUS_VERSION) {
@@ -123,7 +124,7 @@ static ANYNET_COLD int timed_out(struct connect_op *op)
 	int err = op->last_err;
 
 	if (err == -EBUSY)
-		return refused(op, &op->welcome);
+		return refused(op);
 	if (!err) {
 		err = -EINPROGRESS;
 		socket_text(&op->first.to, op->last_addr, sizeof(op->last_addr));
@@ -132,6 +133,11 @@ static ANYNET_COLD int timed_out(struct connect_op *op)
 		    op->last_addr, anynet_net.cfg->connect_timeout_ms,
 		    err == -EINPROGRESS ? "no answer" : socket_error(err), explain(err));
 	return err == -EINPROGRESS ? -ETIMEDOUT : err == -ENODATA ? -ECONNRESET : err;
+}
+
+static int try_again(struct connect_op *op, uint64_t now)
+{
+	return now < op->deadline_ms ? -EAGAIN : timed_out(op);
 }
 
 /* The peer's kernel has accepted the connection, but its process does not answer. This has no deadline, because NCCL
@@ -180,7 +186,7 @@ static int step_first(struct connect_op *op, uint64_t now)
 
 	if (op->first.state == DIAL_IDLE) {
 		if (now < op->next_try_ms)
-			return now < op->deadline_ms ? -EAGAIN : timed_out(op);
+			return try_again(op, now);
 		ret = start_first(op);
 		op->heard_ms = now;
 	}
@@ -191,19 +197,16 @@ static int step_first(struct connect_op *op, uint64_t now)
 		return ret;
 	}
 	wait_is_over(op, now);
-	if (ret == -EAGAIN)
-		return now < op->deadline_ms ? ret : timed_out(op);
-	if (ret) {
+	if (!ret) {
+		op->welcome = *op->first.hello;
+		socket_text(&op->first.to, op->last_addr, sizeof(op->last_addr));
+		if (op->welcome.status != ANYNET_STATUS_BUSY)
+			return op->welcome.status ? refused(op) : 0;
+		ret = -EBUSY;
+	}
+	if (ret != -EAGAIN)
 		note_failure(op, ret);
-		return now < op->deadline_ms ? -EAGAIN : timed_out(op);
-	}
-	op->welcome = *op->first.hello;
-	socket_text(&op->first.to, op->last_addr, sizeof(op->last_addr));
-	if (op->welcome.status == ANYNET_STATUS_BUSY) {
-		note_failure(op, -EBUSY);
-		return now < op->deadline_ms ? -EAGAIN : timed_out(op);
-	}
-	return op->welcome.status ? refused(op, &op->welcome) : 0;
+	return try_again(op, now);
 }
 
 /* --- the comm and its further streams --- */
