@@ -198,6 +198,12 @@ static unsigned streams_standing(const struct anynet_comm *comm)
 	return count;
 }
 
+/* Path of stream 0, for log lines. */
+static const char *first_path(const struct anynet_comm *comm)
+{
+	return comm->streams[0] ? comm->streams[0]->path.text : "closed already";
+}
+
 int comm_open(struct anynet_comm *comm)
 {
 	int ret;
@@ -220,8 +226,16 @@ int comm_open(struct anynet_comm *comm)
 			comm->session->rtt_us = stream->path.health.seen.rtt_us;
 	}
 	recorder_note(comm, comm->streams[0], ANYNET_EVENT_OPENED, 0, streams_standing(comm),
-		      comm_first_path(comm));
+		      first_path(comm));
 	return 0;
+}
+
+void comm_tell_opened(const struct anynet_comm *comm)
+{
+	hello_warn(&comm->peer, comm->dev);
+	anynet_chat("%s peer %s pid %u dev %s: %u path%s on dev %s, first %s", comm_direction(comm),
+		    comm->peer.host, comm->peer.pid, comm->peer.device, comm->stream_count,
+		    comm->stream_count > 1 ? "s" : "", comm->dev->name, first_path(comm));
 }
 
 void comm_fail(struct anynet_comm *comm, const struct anynet_stream *stream, int err,

@@ -122,12 +122,6 @@ static inline bool comm_is_closed(const struct anynet_comm *comm)
 	return comm->session->drain_until_ms;
 }
 
-/* Path of stream 0, for log lines. */
-static inline const char *comm_first_path(const struct anynet_comm *comm)
-{
-	return comm->streams[0] ? comm->streams[0]->path.text : "closed already";
-}
-
 /* Continue a severed stream over `fd` from the receiver's position. The stream owns `fd`, even if this fails. An
  * impossible position fails the comm. */
 void comm_stream_back(struct anynet_comm *comm, struct anynet_stream *stream, int fd,
@@ -135,6 +129,9 @@ void comm_stream_back(struct anynet_comm *comm, struct anynet_stream *stream, in
 
 /* End of set-up: no stream is added any more. Prepare polling. 0 or -errno; it may be called again after an error. */
 int comm_open(struct anynet_comm *comm);
+
+/* Log that NCCL gets the comm, and what differs between the two processes. With the comm's lock, if others know it. */
+void comm_tell_opened(const struct anynet_comm *comm);
 
 /* Add the stream's connection to the epoll set of the I/O threads, if they serve the comm (io_epfd). */
 void comm_watch_by_threads(struct anynet_comm *comm, const struct anynet_stream *stream);

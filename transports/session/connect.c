@@ -353,14 +353,6 @@ static int step_extra(struct connect_op *op, uint64_t now)
 	return 0;
 }
 
-static void log_connection(const struct anynet_comm *comm)
-{
-	hello_warn(&comm->peer, comm->dev);
-	anynet_chat("send to peer %s pid %u dev %s: %u path%s on dev %s, first %s", comm->peer.host,
-		    comm->peer.pid, comm->peer.device, comm->stream_count,
-		    comm->stream_count > 1 ? "s" : "", comm->dev->name, comm_first_path(comm));
-}
-
 static int op_step(struct connect_op *op)
 {
 	uint64_t now = os_now_ms();
@@ -379,7 +371,7 @@ static int op_step(struct connect_op *op)
 		return not_made(op, ret);
 	if (ret)
 		return ret;
-	log_connection(op->comm);
+	comm_tell_opened(op->comm);
 	return comm_transmit(
 		op->comm); /* sends READY, which tells accept that NCCL gets this comm */
 }

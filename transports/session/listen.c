@@ -214,17 +214,6 @@ static int accept_locked(struct anynet_listener *listener, struct anynet_comm **
 	return 0;
 }
 
-/* With the comm's lock: another thread's turn of the engine may already resume, or end, one of its streams. */
-static void tell_of(struct anynet_comm *comm)
-{
-	hello_warn(&comm->peer, comm->dev);
-	comm_enter(comm);
-	anynet_chat("receive from peer %s pid %u dev %s: %u path%s on dev %s, first %s",
-		    comm->peer.host, comm->peer.pid, comm->peer.device, comm->stream_count,
-		    comm->stream_count > 1 ? "s" : "", comm->dev->name, comm_first_path(comm));
-	comm_leave(comm);
-}
-
 static ANYNET_COLD void not_accepted(const struct anynet_listener *listener, int err)
 {
 	if (listener->deadline_ms && os_now_ms() >= listener->deadline_ms)
@@ -253,8 +242,12 @@ int listen_accept(struct anynet_listener *listener, struct anynet_comm **out)
 	}
 	if (ret)
 		not_accepted(listener, ret);
-	if (*out)
-		tell_of(*out);
+	if (*out) {
+		/* Another thread's turn of the engine may already resume, or end, one of its streams. */
+		comm_enter(*out);
+		comm_tell_opened(*out);
+		comm_leave(*out);
+	}
 	return ret;
 }
 
