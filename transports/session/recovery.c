@@ -88,14 +88,6 @@ static void note_why_refused(struct anynet_comm *comm, const struct anynet_wire_
 
 /* --- the sender: dial --- */
 
-/* The peer has answered the dial of a stream: redial->dial.hello. */
-struct answer {
-	struct anynet_comm *comm;
-	struct anynet_stream *stream;
-	struct redial *redial;
-	uint64_t now;
-};
-
 /* RESUME: the stream continues over the new connection. */
 static void came_back(struct anynet_comm *comm, struct anynet_stream *stream, struct redial *redial)
 {
@@ -143,72 +135,66 @@ static void qp_answered(struct anynet_stream *stream, struct redial *redial, uin
 	redial->next_ms = now;
 }
 
-static void accepted(const struct answer *answer)
-{
-	answer->comm->session->recovery->refusal[0] = 0;
-	if (answer->redial->dial.kind == ANYNET_KIND_QP)
-		qp_answered(answer->stream, answer->redial, answer->now);
-	else
-		came_back(answer->comm, answer->stream, answer->redial);
-}
-
 /* The receiver has closed or failed the comm. Its last frames may still arrive on other streams, so only this stream
  * ends, and the comm with its last one. */
-static void peer_has_ended(const struct answer *answer)
+static void peer_has_ended(struct anynet_comm *comm, struct anynet_stream *stream,
+			   struct redial *redial, uint64_t now)
 {
-	const char *reason = answer->redial->dial.hello->reason;
-	struct anynet_comm *comm = answer->comm;
+	const char *reason = redial->dial.hello->reason;
 	char why[160];
 
-	if (!pairs_lead_to_peer(&comm->session->paths, answer->redial->pair)) {
-		redial_failed(comm, answer->redial, -ECONNREFUSED, answer->now);
+	if (!pairs_lead_to_peer(&comm->session->paths, redial->pair)) {
+		redial_failed(comm, redial, -ECONNREFUSED, now);
 		return;
 	}
 	snprintf(why, sizeof(why), "the peer has ended this connection: %.100s",
 		 reason[0] ? reason : "see its log");
-	redial_next(answer->redial, answer->now);
+	redial_next(redial, now);
 	give_up_read_last(comm);
 	if (comm->noted || comm_error(comm))
 		return; /* a fault may name the stream: it is settled first, at the end of this turn */
-	redial_end(answer->redial);
-	comm_end_stream(comm, answer->stream);
+	redial_end(redial);
+	comm_end_stream(comm, stream);
 	if (!comm_has_streams(comm))
-		give_up(comm, -ECONNRESET, why, answer->now);
+		give_up(comm, -ECONNRESET, why, now);
 }
 
-/* These two answers do not depend on the pair: the round is over, and a pause follows. */
-static void epoch_was_old(const struct answer *answer)
+/* The peer has answered the dial of a stream. */
+static void take_answer(struct anynet_comm *comm, struct anynet_stream *stream,
+			struct redial *redial, uint64_t now)
 {
-	answer->redial->epoch += EPOCH_STEP;
-	answer->redial->pairs = 1;
-	redial_next(answer->redial, answer->now);
-}
-
-static void refused(const struct answer *answer)
-{
-	if (redial_is_urgent(answer->redial)) /* else the stream works */
-		note_why_refused(answer->comm, answer->redial->dial.hello);
-	answer->redial->pairs = 1;
-	redial_failed(answer->comm, answer->redial, -EACCES, answer->now);
+	switch (redial->dial.hello->status) {
+	case ANYNET_STATUS_OK:
+		comm->session->recovery->refusal[0] = 0;
+		if (redial->dial.kind == ANYNET_KIND_QP)
+			qp_answered(stream, redial, now);
+		else
+			came_back(comm, stream, redial);
+		return;
+	case ANYNET_STATUS_GONE:
+		peer_has_ended(comm, stream, redial, now);
+		return;
+	/* Other answers do not depend on the pair: the round is over, and a pause follows. */
+	case ANYNET_STATUS_STALE:
+		redial->epoch += EPOCH_STEP;
+		redial->pairs = 1;
+		redial_next(redial, now);
+		return;
+	default:
+		if (redial_is_urgent(redial)) /* else the stream works */
+			note_why_refused(comm, redial->dial.hello);
+		redial->pairs = 1;
+		redial_failed(comm, redial, -EACCES, now);
+	}
 }
 
 static void step_stream(struct anynet_comm *comm, struct anynet_stream *stream,
 			struct redial *redial, uint64_t now)
 {
-	static void (*const answers[ANYNET_STATUS_COUNT])(const struct answer *) = {
-		[ANYNET_STATUS_OK] = accepted,       [ANYNET_STATUS_VERSION] = refused,
-		[ANYNET_STATUS_TRANSPORT] = refused, [ANYNET_STATUS_STALE] = epoch_was_old,
-		[ANYNET_STATUS_BUSY] = refused,      [ANYNET_STATUS_AUTH] = refused,
-		[ANYNET_STATUS_GONE] = peer_has_ended,
-	};
-	struct answer answer = { comm, stream, redial, now };
-
-	static_assert(ANYNET_STATUS_COUNT == 7, "each status has a row; hello_check refuses others");
-
 	if ((int32_t)(redial->epoch - stream->epoch) < 0) /* modulo 2^32 */
 		redial->epoch = stream->epoch;
 	if (!redial_step(comm, stream, redial, now))
-		answers[redial->dial.hello->status](&answer);
+		take_answer(comm, stream, redial, now);
 }
 
 static void step_redial(struct anynet_comm *comm, struct redial *redial, unsigned index, uint64_t now)
