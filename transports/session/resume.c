@@ -95,14 +95,16 @@ static bool is_newest(const struct anynet_stream *stream, const struct anynet_wi
 	       (hello->kind != ANYNET_KIND_QP || (int32_t)(hello->epoch - stream->qp.epoch) > 0);
 }
 
-/* The stream that a hello may take over; NULL: answer->status says why not. */
-static struct anynet_stream *find_stream(struct anynet_comm *comm,
-					 const struct anynet_wire_hello *hello,
-					 struct anynet_wire_hello *answer)
+/* Begins the answer to a hello. Returns the stream that it may take over; NULL: answer->status says why not. */
+static struct anynet_stream *begin_answer(const struct anynet_comm *comm,
+					  const struct anynet_wire_hello *hello,
+					  struct anynet_wire_hello *answer)
 {
 	struct anynet_stream *stream =
 		hello->stream < comm->stream_count ? comm->streams[hello->stream] : NULL;
 
+	hello_fill(answer, comm->dev, NULL, 0);
+	hello_answer(answer, hello);
 	if (comm_error(comm) || comm->peer_closed) {
 		answer->status = ANYNET_STATUS_GONE;
 		if (comm_error(comm))
@@ -114,34 +116,23 @@ static struct anynet_stream *find_stream(struct anynet_comm *comm,
 	return answer->status ? NULL : stream;
 }
 
-static void begin_answer(const struct anynet_comm *comm, const struct stream_mail *mail,
-			 struct anynet_wire_hello *answer)
-{
-	hello_fill(answer, comm->dev, NULL, 0);
-	hello_answer(answer, &mail->hello);
-}
-
 /* QP hello: creates this end of a queue pair, which the sender then proves while the stream continues on its path. The
  * RESUME that may follow takes it. The connection is closed after the answer. */
-static void offer_qp(struct anynet_comm *comm, struct stream_mail *mail)
+static void offer_qp(struct anynet_stream *stream, struct stream_mail *mail,
+		     struct anynet_wire_hello *answer)
 {
+	const struct anynet_comm *comm = stream->comm;
 	const struct anynet_device *dev = comm_device_at(comm, mail->fd);
-	struct anynet_wire_hello answer;
-	struct anynet_stream *stream;
 
-	begin_answer(comm, mail, &answer);
-	stream = find_stream(comm, &mail->hello, &answer);
-	if (stream) {
-		ib_qp_retire(stream->qp.next);
-		stream->qp.next = NULL;
-		stream->qp.epoch = mail->hello.epoch;
-		if (comm->tcp.only || (dev && !comm_may_use_nic(comm, dev)))
-			snprintf(answer.reason, sizeof(answer.reason),
-				 "memory cannot be registered on %s", anynet_net.host);
-		else
-			stream->qp.next = ib_qp_accept(dev, &mail->hello, &answer);
-	}
-	send_answer(mail, &answer);
+	ib_qp_retire(stream->qp.next);
+	stream->qp.next = NULL;
+	stream->qp.epoch = mail->hello.epoch;
+	if (comm->tcp.only || (dev && !comm_may_use_nic(comm, dev)))
+		snprintf(answer->reason, sizeof(answer->reason),
+			 "memory cannot be registered on %s", anynet_net.host);
+	else
+		stream->qp.next = ib_qp_accept(dev, &mail->hello, answer);
+	send_answer(mail, answer);
 }
 
 /* Takes the queue pair that was made for a QP hello, if this RESUME names it; else retires it. NULL = none. */
@@ -157,31 +148,25 @@ static struct ib_qp *take_qp(struct anynet_stream *stream, const struct anynet_w
 }
 
 /* RESUME: sets mail->fd to -1 if the stream takes it over. */
-static void resume(struct anynet_comm *comm, struct stream_mail *mail)
+static void resume(struct anynet_stream *stream, struct stream_mail *mail,
+		   struct anynet_wire_hello *answer)
 {
-	struct anynet_wire_hello answer;
-	struct anynet_stream *stream;
+	struct anynet_comm *comm = stream->comm;
 	struct stream_position position;
 	struct ib_qp *qp;
 
-	begin_answer(comm, mail, &answer);
-	stream = find_stream(comm, &mail->hello, &answer);
-	if (!stream) {
-		send_answer(mail, &answer);
-		return;
-	}
 	if (stream_stands(stream))
 		comm_sever(comm, stream, 0);
 	position = stream->ops->position(stream);
-	answer.frames = position.frames;
-	answer.part = position.part;
+	answer->frames = position.frames;
+	answer->part = position.part;
 	qp = take_qp(stream, &mail->hello);
 	if (qp)
-		ib_qp_describe(qp, &answer);
+		ib_qp_describe(qp, answer);
 	else if (mail->hello.qp.kind)
-		snprintf(answer.reason, sizeof(answer.reason), "%s has closed its end",
+		snprintf(answer->reason, sizeof(answer->reason), "%s has closed its end",
 			 anynet_net.host);
-	if (!send_answer(mail, &answer)) {
+	if (!send_answer(mail, answer)) {
 		ib_qp_retire(qp);
 		return; /* the sender tries again; the epoch stays, for a SUSPECT of the connection that it may still use */
 	}
@@ -194,9 +179,14 @@ static void resume(struct anynet_comm *comm, struct stream_mail *mail)
 void recovery_take_posted(struct anynet_comm *comm)
 {
 	for (struct stream_mail *mail = take_all(comm); mail; mail = done_with(mail)) {
-		if (mail->hello.kind == ANYNET_KIND_QP)
-			offer_qp(comm, mail);
+		struct anynet_wire_hello answer;
+		struct anynet_stream *stream = begin_answer(comm, &mail->hello, &answer);
+
+		if (!stream)
+			send_answer(mail, &answer);
+		else if (mail->hello.kind == ANYNET_KIND_QP)
+			offer_qp(stream, mail, &answer);
 		else
-			resume(comm, mail);
+			resume(stream, mail, &answer);
 	}
 }
