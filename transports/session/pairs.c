@@ -128,15 +128,15 @@ static void add_streams(struct list *list, const struct anynet_comm *comm,
 }
 
 unsigned pairs_list(const struct anynet_comm *comm, const struct anynet_stream *stream,
-		    enum pairs_order order, struct anynet_wire_pair pairs[PAIRS_MAX])
+		    enum redial_aim aim, struct anynet_wire_pair pairs[PAIRS_MAX])
 {
 	struct list list = { .paths = &comm->session->paths, .pairs = pairs, .avoid = PAIRS_NONE };
 
-	if (order == PAIRS_HOME) {
+	if (aim == REDIAL_HOME) {
 		add_home(&list, comm, stream);
 		return list.count;
 	}
-	if (stream && order == PAIRS_ELSEWHERE)
+	if (stream && aim == REDIAL_ELSEWHERE)
 		list.avoid = stream->path.pair;
 	add_streams(&list, comm, stream);
 	add_all(&list, true);

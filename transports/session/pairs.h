@@ -8,10 +8,12 @@
 #define PAIRS_MAX  24
 #define PAIRS_NONE ((struct anynet_wire_pair){ UINT8_MAX, UINT8_MAX })
 
-enum pairs_order {
-	PAIRS_OWN_FIRST, /* the pair that the stream was planned for, then all others */
-	PAIRS_ELSEWHERE, /* the same, but its present pair behind all others that have a carrier */
-	PAIRS_HOME, /* the stream works: only pairs that are better for it and may be usable now */
+/* What a stream is redialled for, and so the order of the pairs. */
+enum redial_aim {
+	REDIAL_NOTHING,
+	REDIAL_AGAIN, /* it is broken or suspect: the pair that it was planned for, then all others */
+	REDIAL_ELSEWHERE, /* the same, but its present pair behind all others that have a carrier */
+	REDIAL_HOME, /* it works, but not on its best path (pairs_away): only better pairs that may be usable now */
 };
 
 /* Does this side have the first NIC, and the peer listen on the second one? */
@@ -19,7 +21,7 @@ bool pairs_can_dial(const struct comm_paths *paths, struct anynet_wire_pair pair
 
 /* Fill `pairs`, best first. `stream` NULL: for a PROBE, to which those of all streams are equal. Returns the count. */
 unsigned pairs_list(const struct anynet_comm *comm, const struct anynet_stream *stream,
-		    enum pairs_order order, struct anynet_wire_pair pairs[PAIRS_MAX]);
+		    enum redial_aim aim, struct anynet_wire_pair pairs[PAIRS_MAX]);
 
 /* The same for a new connection, whose `paths` have the addresses of the handle: first the NICs that NCCL has asked for. */
 unsigned pairs_to_connect(const struct comm_paths *paths, struct anynet_wire_pair pairs[PAIRS_MAX]);

@@ -185,15 +185,11 @@ static enum anynet_hello_kind kind_of(const struct anynet_comm *comm,
 static bool choose_pair(struct anynet_comm *comm, struct anynet_stream *stream,
 			struct redial *redial)
 {
-	static const enum pairs_order orders[] = { [REDIAL_NOTHING] = PAIRS_OWN_FIRST,
-						   [REDIAL_AGAIN] = PAIRS_OWN_FIRST,
-						   [REDIAL_ELSEWHERE] = PAIRS_ELSEWHERE,
-						   [REDIAL_HOME] = PAIRS_HOME };
 	struct anynet_wire_pair pairs[PAIRS_MAX];
 
 	if (has_proven_qp(redial))
 		return true;
-	redial->pairs = pairs_list(comm, stream, orders[redial->aim], pairs);
+	redial->pairs = pairs_list(comm, stream, redial->aim, pairs);
 	if (redial->pairs)
 		redial->pair = pairs[redial->tries % redial->pairs];
 	return redial->pairs;

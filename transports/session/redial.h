@@ -10,13 +10,6 @@
 #define REDIAL_MIN_MS 10
 #define REDIAL_MAX_MS 250 /* so that a path that came back is found within a second */
 
-enum redial_aim {
-	REDIAL_NOTHING,
-	REDIAL_AGAIN,     /* the stream is broken or suspect: its own pair first, then all others */
-	REDIAL_ELSEWHERE, /* the same, but its present pair last */
-	REDIAL_HOME,      /* the stream works, but not on its best path (pairs_away) */
-};
-
 /* The dial of one stream (sender), or of a PROBE (receiver). */
 struct redial {
 	enum redial_aim aim;

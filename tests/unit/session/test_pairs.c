@@ -57,39 +57,39 @@ static void check_list(const struct anynet_wire_pair *pairs, unsigned count, con
 	assert_string_equal(text, wanted);
 }
 
-static void check(enum pairs_order order, const char *wanted)
+static void check(enum redial_aim aim, const char *wanted)
 {
 	struct anynet_wire_pair pairs[PAIRS_MAX];
 
-	check_list(pairs, pairs_list(&comm, &broken, order, pairs), wanted);
+	check_list(pairs, pairs_list(&comm, &broken, aim, pairs), wanted);
 }
 
 static void test_its_own_pair_comes_first_then_those_side_by_side(void **state)
 {
 	(void)state;
-	check(PAIRS_OWN_FIRST, "0>0 1>1 0>1 1>0");
+	check(REDIAL_AGAIN, "0>0 1>1 0>1 1>0");
 	broken.home = broken.path.pair = pair(1, 0);
-	check(PAIRS_OWN_FIRST, "1>0 0>0 1>1 0>1");
+	check(REDIAL_AGAIN, "1>0 0>0 1>1 0>1");
 }
 
 static void test_the_pair_that_is_left_comes_last(void **state)
 {
 	(void)state;
-	check(PAIRS_ELSEWHERE, "1>1 0>1 1>0 0>0");
+	check(REDIAL_ELSEWHERE, "1>1 0>1 1>0 0>0");
 	broken.path.pair = pair(1, 1);
-	check(PAIRS_ELSEWHERE, "0>0 0>1 1>0 1>1");
+	check(REDIAL_ELSEWHERE, "0>0 0>1 1>0 1>1");
 }
 
 static void test_where_another_stream_works_is_tried_early(void **state)
 {
 	(void)state;
 	other.path.pair = pair(1, 0);
-	check(PAIRS_OWN_FIRST, "0>0 1>1 0>1 1>0"); /* it does not */
+	check(REDIAL_AGAIN, "0>0 1>1 0>1 1>0"); /* it does not */
 	other.state = STREAM_UP;
-	check(PAIRS_OWN_FIRST, "0>0 1>0 1>1 0>1");
-	check(PAIRS_ELSEWHERE, "1>0 1>1 0>1 0>0");
+	check(REDIAL_AGAIN, "0>0 1>0 1>1 0>1");
+	check(REDIAL_ELSEWHERE, "1>0 1>1 0>1 0>0");
 	other.state = STREAM_SUSPECT;
-	check(PAIRS_OWN_FIRST, "0>0 1>1 0>1 1>0");
+	check(REDIAL_AGAIN, "0>0 1>1 0>1 1>0");
 }
 
 /* Also those of a PROBE, which belongs to no stream. */
@@ -100,7 +100,7 @@ static void test_a_probe_goes_where_streams_were_first(void **state)
 	(void)state;
 	broken.home = pair(1, 0);
 	other.home = PAIRS_NONE; /* not known */
-	assert_int_equal(pairs_list(&comm, NULL, PAIRS_OWN_FIRST, pairs), 4);
+	assert_int_equal(pairs_list(&comm, NULL, REDIAL_AGAIN, pairs), 4);
 	assert_true(pairs_equal(pairs[0], pair(1, 0)));
 	assert_true(pairs_equal(pairs[1], pair(0, 0)));
 }
@@ -109,20 +109,20 @@ static void test_nics_without_carrier_come_last(void **state)
 {
 	(void)state;
 	carrier_set_port(&nics[0], true);
-	check(PAIRS_OWN_FIRST, "1>1 1>0 0>0 0>1");
-	check(PAIRS_ELSEWHERE, "1>1 1>0 0>0 0>1");
+	check(REDIAL_AGAIN, "1>1 1>0 0>0 0>1");
+	check(REDIAL_ELSEWHERE, "1>1 1>0 0>0 0>1");
 	carrier_set_port(&nics[1], true);
-	check(PAIRS_OWN_FIRST, "0>0 1>1 0>1 1>0");
+	check(REDIAL_AGAIN, "0>0 1>1 0>1 1>0");
 }
 
 static void test_ipv4_and_ipv6_are_the_last_choice(void **state)
 {
 	(void)state;
 	session.paths.own_addrs[1].family = 6;
-	check(PAIRS_OWN_FIRST, "0>0 0>1 1>1 1>0");
+	check(REDIAL_AGAIN, "0>0 0>1 1>1 1>0");
 	session.paths.peer[1].family = 6;
-	check(PAIRS_OWN_FIRST, "0>0 1>1 0>1 1>0");
-	check(PAIRS_ELSEWHERE, "1>1 0>0 0>1 1>0");
+	check(REDIAL_AGAIN, "0>0 1>1 0>1 1>0");
+	check(REDIAL_ELSEWHERE, "1>1 0>0 0>1 1>0");
 }
 
 /* NICs of one number are usually on one network. */
@@ -131,7 +131,7 @@ static void test_nics_of_one_number_come_first(void **state)
 	(void)state;
 	session.paths.peer[0].device = 1;
 	session.paths.peer[1].device = 0;
-	check(PAIRS_OWN_FIRST, "0>0 0>1 1>0 1>1");
+	check(REDIAL_AGAIN, "0>0 0>1 1>0 1>1");
 }
 
 static void check_connect(const char *wanted)
@@ -160,19 +160,19 @@ static void test_a_peer_that_does_not_listen_there_is_left_out(void **state)
 {
 	(void)state;
 	session.paths.peer[0].port = 0;
-	check(PAIRS_OWN_FIRST, "1>1 0>1");
+	check(REDIAL_AGAIN, "1>1 0>1");
 }
 
 static void test_home_is_its_own_pair_if_that_has_its_carrier(void **state)
 {
 	(void)state;
-	check(PAIRS_HOME, "0>0");
+	check(REDIAL_HOME, "0>0");
 	assert_false(pairs_away(&comm, &broken));
 	broken.path.pair = pair(1, 1);
 	assert_true(pairs_away(&comm, &broken));
-	check(PAIRS_HOME, "0>0");
+	check(REDIAL_HOME, "0>0");
 	carrier_set_port(&nics[0], true);
-	check(PAIRS_HOME, "");
+	check(REDIAL_HOME, "");
 }
 
 static void test_the_list_has_an_end(void **state)
@@ -181,9 +181,9 @@ static void test_the_list_has_an_end(void **state)
 
 	(void)state;
 	session.paths.own_count = session.paths.peer_count = ANYNET_HELLO_ADDRS;
-	assert_int_equal(pairs_list(&comm, &broken, PAIRS_ELSEWHERE, pairs), PAIRS_MAX);
+	assert_int_equal(pairs_list(&comm, &broken, REDIAL_ELSEWHERE, pairs), PAIRS_MAX);
 	assert_true(pairs_equal(pairs[PAIRS_MAX], PAIRS_NONE));
-	assert_int_equal(pairs_list(&comm, NULL, PAIRS_OWN_FIRST, pairs), PAIRS_MAX);
+	assert_int_equal(pairs_list(&comm, NULL, REDIAL_AGAIN, pairs), PAIRS_MAX);
 }
 
 int main(void)

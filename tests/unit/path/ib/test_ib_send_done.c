@@ -35,14 +35,14 @@ static void test_a_nic_that_cannot_register_the_memory_is_left(void **state)
 	paths->own[0] = &local_dev;
 	paths->own_addrs[0].family = paths->peer[0].family = 4;
 	paths->peer[0].port = 1;
-	assert_int_equal(pairs_list(pair.send, pair.send->streams[0], PAIRS_HOME, pairs), 1);
+	assert_int_equal(pairs_list(pair.send, pair.send->streams[0], REDIAL_HOME, pairs), 1);
 	other.index++;
 	pair.send->dev = &other;
 	ib_leave_nic(ib_stream_of(pair.send, 0), ENOMEM, "of a test");
 	pair.send->dev = &local_dev;
 	assert_false(pair.send->tcp.only);
 	assert_true(comm_may_use_nic(pair.send, &other));
-	assert_int_equal(pairs_list(pair.send, pair.send->streams[0], PAIRS_HOME, pairs), 0);
+	assert_int_equal(pairs_list(pair.send, pair.send->streams[0], REDIAL_HOME, pairs), 0);
 }
 
 /* It is opened again: the comm goes on using it. */
