@@ -44,22 +44,18 @@ static void end_idle(struct anynet_comm *comm, int err, const char *why, const c
 	comm->peer_closed = comm->session->peer_lost = true;
 }
 
-static uint64_t since(uint64_t begin_ms, uint64_t now)
-{
-	return begin_ms ? now - begin_ms : 0;
-}
-
 static void fail(struct anynet_comm *comm, int err, const char *why, const char *attempts, uint64_t now)
 {
 	const struct recovery *recovery = comm->session->recovery;
+	uint64_t waits_ms = comm->session->watch.since_ms;
 	char asked[160] = "", lost[64] = "", seconds[SECONDS_TEXT_BYTES];
 
 	message_ops(comm)->describe(comm, asked, sizeof(asked));
 	if (recovery->since_ms)
 		snprintf(lost, sizeof(lost), "; without a connection for %s s",
-			 seconds_text(since(recovery->since_ms, now), 1, seconds));
-	comm_fail(comm, NULL, err, "%s%s%s%s; pending: %s, for %s s", why, recovery->refusal, attempts, lost, asked,
-		  seconds_text(since(comm->session->watch.since_ms, now), 1, seconds));
+			 seconds_text(now - recovery->since_ms, 1, seconds));
+	comm_fail(comm, NULL, err, "%s%s%s%s; pending: %s, for %s s", why, recovery->refusal,
+		  attempts, lost, asked, seconds_text(waits_ms ? now - waits_ms : 0, 1, seconds));
 }
 
 void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t now)
@@ -95,7 +91,7 @@ static bool peer_is_gone(const struct anynet_comm *comm, uint64_t now)
 {
 	const struct recovery *recovery = comm->session->recovery;
 
-	if (!recovery->refused_ms || recovery->refusals < GONE_REFUSALS || now - recovery->refused_ms < GONE_MS)
+	if (recovery->refusals < GONE_REFUSALS || now - recovery->refused_ms < GONE_MS)
 		return false;
 	for (unsigned i = 0; i < comm->stream_count; i++)
 		if (comm->streams[i] && may_listen(comm, comm->streams[i]->home))

@@ -290,7 +290,7 @@ void recovery_step(struct anynet_comm *comm, uint64_t now)
 	if (any_stream_works(comm) && recovery->since_ms)
 		recovery->back_ms = now;
 	if (any_stream_works(comm) || !waits(comm)) {
-		recovery->since_ms = recovery->refused_ms = 0;
+		recovery->since_ms = 0;
 		recovery->refusals = 0;
 	} else if (!recovery->since_ms) {
 		recovery->since_ms = now;

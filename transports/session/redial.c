@@ -85,8 +85,7 @@ void redial_describe(const struct anynet_comm *comm, char *text, size_t bytes)
 /* Nothing listens there. A process that lives keeps its listening sockets open for as long as it has the comm. */
 static void note_refusal(struct recovery *recovery, uint64_t now)
 {
-	recovery->refusals++;
-	if (!recovery->refused_ms)
+	if (!recovery->refusals++)
 		recovery->refused_ms = now;
 }
 
@@ -134,13 +133,15 @@ void redial_next(struct redial *redial, uint64_t now)
 
 void redial_failed(struct anynet_comm *comm, struct redial *redial, int err, uint64_t now)
 {
-	note(comm->session->recovery, redial->pair, err);
+	struct recovery *recovery = comm->session->recovery;
+
+	note(recovery, redial->pair, err);
 	if (redial->aim == REDIAL_HOME)
 		;
 	else if (err == -ECONNREFUSED)
-		note_refusal(comm->session->recovery, now);
+		note_refusal(recovery, now);
 	else if (redial->dial.state > DIAL_HELLO)
-		comm->session->recovery->refused_ms = comm->session->recovery->refusals = 0; /* the process exists */
+		recovery->refusals = 0; /* the process exists */
 	redial_next(redial, now);
 }
 
@@ -246,6 +247,6 @@ int redial_step(struct anynet_comm *comm, struct anynet_stream *stream, struct r
 		redial_failed(comm, redial, ret == -EAGAIN ? -ETIMEDOUT : ret, now);
 		return -EAGAIN;
 	}
-	comm->session->recovery->refused_ms = comm->session->recovery->refusals = 0; /* whatever the answer is */
+	comm->session->recovery->refusals = 0; /* whatever the answer is */
 	return 0;
 }

@@ -31,7 +31,7 @@ struct attempt {
 struct recovery {
 	uint64_t since_ms;   /* no stream works since then; 0 = one does, or the comm waits for nothing */
 	uint64_t back_ms;    /* a stream works again since then; 0 = not all were broken */
-	uint64_t refused_ms; /* first of `refusals`, which are in a row; 0 = none */
+	uint64_t refused_ms; /* first of `refusals`, which are in a row */
 	bool told;           /* receiver: a PROBE has been answered since no stream works */
 	unsigned refusals;
 	char refusal[320]; /* who has refused last, and why, for the log; "" = nobody */
