@@ -47,7 +47,7 @@ void comm_attend(struct anynet_comm *comm)
 	    atomic_load(&comm->session->carrier_event) || atomic_load(&comm->session->probed))
 		watch_comm(comm, now);
 	else
-		watch_asked(comm, now);
+		watch_glance(comm, true, now);
 	if (!comm->is_send && !comm_error(comm))
 		comm_transmit(comm); /* control frames such as SUSPECT */
 	if (!comm->is_send && comm->down)
@@ -100,7 +100,7 @@ int comm_turn(struct anynet_comm *comm)
 			return ret;
 	}
 	if (anynet_unlikely(!(++comm->turns % GLANCE_TURNS)))
-		watch_glance(comm, os_now_ms());
+		watch_glance(comm, false, os_now_ms());
 	ret = comm_state(comm);
 	return ret || !comm->is_send ? ret : comm_transmit(comm);
 }

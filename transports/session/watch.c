@@ -265,15 +265,16 @@ static bool glance_at_streams(struct anynet_comm *comm, uint64_t now)
 	return late;
 }
 
-/* `asked`: also if requests progress. */
-static void glance(struct anynet_comm *comm, bool asked, uint64_t now)
+void watch_glance(struct anynet_comm *comm, bool asked, uint64_t now)
 {
 	struct comm_watch *watch = &comm->session->watch;
-	uint64_t progress = message_ops(comm)->progress(comm);
+	uint64_t progress;
 	bool out;
 
-	if (!has_alternative(comm) || !recovery_wanted())
+	if (now < watch->glanced_ms + (asked ? GLANCE_MS : watch->pause_ms) ||
+	    !has_alternative(comm) || !recovery_wanted())
 		return;
+	progress = message_ops(comm)->progress(comm);
 	out = is_waiting(comm) && (asked || progress == watch->glanced) && glance_at_streams(comm, now);
 	atomic_store(&watch->out, out);
 	if (progress != watch->glanced || !is_waiting(comm) || out)
@@ -282,20 +283,6 @@ static void glance(struct anynet_comm *comm, bool asked, uint64_t now)
 		watch->pause_ms = anynet_min(watch->pause_ms * 2, WATCH_MS);
 	watch->glanced = progress;
 	watch->glanced_ms = now;
-}
-
-void watch_glance(struct anynet_comm *comm, uint64_t now)
-{
-	const struct comm_watch *watch = &comm->session->watch;
-
-	if (now >= watch->glanced_ms + watch->pause_ms)
-		glance(comm, false, now);
-}
-
-void watch_asked(struct anynet_comm *comm, uint64_t now)
-{
-	if (now >= comm->session->watch.glanced_ms + GLANCE_MS)
-		glance(comm, true, now);
 }
 
 /* `all`: also at streams that work. Needed while something waits, or when a carrier has changed. */

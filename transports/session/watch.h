@@ -11,11 +11,9 @@
 void watch_comm(struct anynet_comm *comm, uint64_t now_ms);
 
 /* Check only the streams over TCP, if the comm has more than one pair of addresses and requests do not progress. Called
- * during turns; does nothing until the next check is due. As watch_comm otherwise. */
-void watch_glance(struct anynet_comm *comm, uint64_t now_ms);
-
-/* The same when comm->attention asks for it: also before the next check is due, and while requests progress. A program
- * that sends now and then may not call again before something in flight is late. */
-void watch_asked(struct anynet_comm *comm, uint64_t now_ms);
+ * during turns; does nothing until the next check is due. As watch_comm otherwise. `asked`: comm->attention asks for it,
+ * also before the next check is due, and while requests progress. A program that sends now and then may not call again
+ * before something in flight is late. */
+void watch_glance(struct anynet_comm *comm, bool asked, uint64_t now_ms);
 
 #endif

@@ -165,9 +165,9 @@ static void test_a_check_of_a_path_may_end_a_stream(void **state)
 	comm = signs_comm();
 	signs.streams[0] = signs_dead;
 	signs_look_after(0);
-	watch_glance(comm, signs.now);
+	watch_glance(comm, false, signs.now);
 	comm->streams[0]->bye.came = true;
-	watch_glance(comm, signs.now + SIGNS_PEER_TIMEOUT_MS);
+	watch_glance(comm, false, signs.now + SIGNS_PEER_TIMEOUT_MS);
 	assert_null(comm->streams[0]);
 	assert_int_equal(comm_error(comm), -ECONNRESET); /* before it had everything */
 }
@@ -375,7 +375,7 @@ static void test_a_waiting_caller_checks_silent_paths(void **state)
 		comm->session->paths.own_count = (uint8_t)(1 + alternative);
 		signs.streams[0] = signs_dead;
 		for (uint64_t ms = 0; ms < 2 * PATIENCE_MS; ms++)
-			watch_glance(comm, signs.now + ms);
+			watch_glance(comm, false, signs.now + ms);
 		assert_int_equal(signs_suspect(0), alternative);
 		pair_close(&signs.pair);
 	}
@@ -389,7 +389,7 @@ static void test_a_waiting_caller_checks_silent_paths(void **state)
 		next = pair_irecv(&signs.pair, signs.in, 64, 7);
 		frame_put(signs.pair.fds[0], &frame, "first");
 		pair_finish(&req, 1, NULL);
-		watch_glance(comm, signs.now + 5 * (uint64_t)i);
+		watch_glance(comm, false, signs.now + 5 * (uint64_t)i);
 	}
 	assert_false(signs_suspect(0));
 }
