@@ -64,18 +64,18 @@ static void put_text(char *to, size_t room, const char *from)
 
 /* --- a comm, with its lock --- */
 
-static void tell_stream(const struct anynet_comm *comm, const struct anynet_stream *stream,
-			const struct round *round, struct anynet_stats_stream *out)
+static void tell_stream(const struct anynet_stream *stream, const struct round *round,
+			struct anynet_stats_stream *out)
 {
 	static const uint8_t states[] = { [STREAM_DOWN] = ANYNET_STATS_DOWN,
 					  [STREAM_UP] = ANYNET_STATS_UP,
 					  [STREAM_SUSPECT] = ANYNET_STATS_SUSPECT };
-	bool by_qp = comm_is_ib(comm) && stream->qp.carries;
+	bool by_qp = stream->qp.carries;
 	const struct anynet_device *nic = by_qp ? stream->qp.nic : stream->path.nic.dev;
 
 	out->bytes = stream->sent.bytes;
 	out->frames = stream_frames(stream);
-	out->rate = comm->is_send ? stream->path.health.seen.rate : 0;
+	out->rate = stream->comm->is_send ? stream->path.health.seen.rate : 0;
 	out->resent = stream->path.health.seen.resent;
 	/* Of a connection, or of a queue pair: the other is 0. */
 	out->acked = stream->path.health.seen.acked + stream->path.health.seen.qp.acked;
@@ -157,7 +157,7 @@ static void tell_comm(struct anynet_comm *comm, const struct round *round,
 	tell_requests(comm, round, out);
 	for (unsigned i = 0; i < comm->stream_count && told < ANYNET_STATS_STREAMS; i++)
 		if (comm->streams[i])
-			tell_stream(comm, comm->streams[i], round, &out->streams[told++]);
+			tell_stream(comm->streams[i], round, &out->streams[told++]);
 }
 
 static bool enter(struct anynet_comm *comm)

@@ -183,7 +183,7 @@ void comm_enter(struct anynet_comm *comm)
  * without system calls, and their TCP connections along with them. */
 static bool any_qp(const struct anynet_comm *comm)
 {
-	for (unsigned i = 0; comm_is_ib(comm) && i < comm->stream_count; i++)
+	for (unsigned i = 0; i < comm->stream_count; i++)
 		if (comm->streams[i] && comm->streams[i]->qp.carries)
 			return true;
 	return false;

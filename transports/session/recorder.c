@@ -24,11 +24,6 @@ static uint64_t clock_of(clockid_t clock)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-static uint8_t carrier_of(const struct anynet_comm *comm, const struct anynet_stream *stream)
-{
-	return comm_is_ib(comm) && stream->qp.carries ? ANYNET_STATS_QP : ANYNET_STATS_TCP;
-}
-
 void recorder_note(struct anynet_comm *comm, const struct anynet_stream *stream,
 		   enum anynet_stats_event_kind kind, int err, uint64_t number, const char *text)
 {
@@ -43,7 +38,7 @@ void recorder_note(struct anynet_comm *comm, const struct anynet_stream *stream,
 	event->stream = stream ? stream->index : ANYNET_STATS_NO_STREAM;
 	if (stream) {
 		event->epoch = stream->epoch;
-		event->carrier = carrier_of(comm, stream);
+		event->carrier = stream->qp.carries ? ANYNET_STATS_QP : ANYNET_STATS_TCP;
 	}
 	if (text)
 		memcpy(event->text, text, strnlen(text, sizeof(event->text) - 1));
