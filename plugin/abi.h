@@ -31,6 +31,12 @@ extern ANYNET_EXPORT struct anynet_net_v10 ncclNetPlugin_v10;
 extern ANYNET_EXPORT struct anynet_net_v11 ncclNetPlugin_v11;
 extern ANYNET_EXPORT struct anynet_net_v12 ncclNetPlugin_v12;
 
+/* The entries that are the same in all tables. */
+#define ABI_SAME_ENTRIES                                                                  \
+	.name = "anynet", .devices = abi_v12_devices, .dereg_mr = abi_v12_dereg_mr,       \
+	.iflush = abi_v12_iflush, .test = abi_v12_test, .close_send = abi_v12_close_send, \
+	.close_recv = abi_v12_close_recv, .close_listen = abi_v12_close_listen
+
 /* --- abi_v12.c --- */
 
 enum anynet_nccl_result abi_v12_devices(int *count);

@@ -16,12 +16,10 @@ static enum anynet_nccl_result init(anynet_nccl_logger logger, anynet_nccl_profi
 enum anynet_nccl_result abi_v10_get_properties(int dev, struct anynet_net_props_v9 *props)
 {
 	struct anynet_net_props_v11 wide;
-	enum anynet_nccl_result ret = abi_v11_get_properties(dev, &wide);
+	enum anynet_nccl_result ret = abi_v11_get_properties(dev, props ? &wide : NULL);
 
 	if (ret != ANYNET_NCCL_SUCCESS)
 		return ret;
-	if (!props)
-		return ANYNET_NCCL_INVALID_ARGUMENT;
 	memcpy(props, &wide, sizeof(*props));
 	return ANYNET_NCCL_SUCCESS;
 }
@@ -44,22 +42,15 @@ static enum anynet_nccl_result connect_with_config(int dev, struct anynet_net_co
 }
 
 struct anynet_net_v10 ncclNetPlugin_v10 = {
-	.name = "anynet",
+	ABI_SAME_ENTRIES,
 	.init = init,
-	.devices = abi_v12_devices,
 	.get_properties = abi_v10_get_properties,
 	.listen = abi_v10_listen,
 	.connect = connect_with_config,
 	.accept = abi_v12_accept,
 	.reg_mr = abi_v12_reg_mr,
 	.reg_mr_dmabuf = abi_v12_reg_mr_dmabuf,
-	.dereg_mr = abi_v12_dereg_mr,
 	.isend = abi_v12_isend,
 	.irecv = abi_v12_irecv,
-	.iflush = abi_v12_iflush,
-	.test = abi_v12_test,
-	.close_send = abi_v12_close_send,
-	.close_recv = abi_v12_close_recv,
-	.close_listen = abi_v12_close_listen,
 	.make_vdevice = abi_v11_make_vdevice,
 };

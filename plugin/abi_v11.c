@@ -17,12 +17,10 @@ static enum anynet_nccl_result init(void **ctx, uint64_t comm_id,
 enum anynet_nccl_result abi_v11_get_properties(int dev, struct anynet_net_props_v11 *props)
 {
 	struct anynet_net_props_v12 wide;
-	enum anynet_nccl_result ret = abi_v12_get_properties(dev, &wide);
+	enum anynet_nccl_result ret = abi_v12_get_properties(dev, props ? &wide : NULL);
 
 	if (ret != ANYNET_NCCL_SUCCESS)
 		return ret;
-	if (!props)
-		return ANYNET_NCCL_INVALID_ARGUMENT;
 	memset(props, 0, sizeof(*props));
 	ANYNET_COPY_SHARED_PROPS(props, &wide);
 	props->reg_is_global = wide.reg_is_global;
@@ -45,23 +43,16 @@ enum anynet_nccl_result abi_v11_make_vdevice(int *dev, struct anynet_net_vprops_
 }
 
 struct anynet_net_v11 ncclNetPlugin_v11 = {
-	.name = "anynet",
+	ABI_SAME_ENTRIES,
 	.init = init,
-	.devices = abi_v12_devices,
 	.get_properties = abi_v11_get_properties,
 	.listen = abi_v12_listen,
 	.connect = abi_v12_connect,
 	.accept = abi_v12_accept,
 	.reg_mr = abi_v12_reg_mr,
 	.reg_mr_dmabuf = abi_v12_reg_mr_dmabuf,
-	.dereg_mr = abi_v12_dereg_mr,
 	.isend = abi_v12_isend,
 	.irecv = abi_v12_irecv,
-	.iflush = abi_v12_iflush,
-	.test = abi_v12_test,
-	.close_send = abi_v12_close_send,
-	.close_recv = abi_v12_close_recv,
-	.close_listen = abi_v12_close_listen,
 	.make_vdevice = abi_v11_make_vdevice,
 	.finalize = abi_v12_finalize,
 };

@@ -306,23 +306,16 @@ static enum anynet_nccl_result make_vdevice(int *dev, struct anynet_net_vprops_v
 /* NCCL allows NULL for the entries of device offload (get_device_mr, irecv_consumed) and traffic hints
  * (set_net_attr). */
 struct anynet_net_v12 ncclNetPlugin_v12 = {
-	.name = "anynet",
+	ABI_SAME_ENTRIES,
 	.init = init,
-	.devices = abi_v12_devices,
 	.get_properties = abi_v12_get_properties,
 	.listen = abi_v12_listen,
 	.connect = abi_v12_connect,
 	.accept = abi_v12_accept,
 	.reg_mr = abi_v12_reg_mr,
 	.reg_mr_dmabuf = abi_v12_reg_mr_dmabuf,
-	.dereg_mr = abi_v12_dereg_mr,
 	.isend = abi_v12_isend,
 	.irecv = abi_v12_irecv,
-	.iflush = abi_v12_iflush,
-	.test = abi_v12_test,
-	.close_send = abi_v12_close_send,
-	.close_recv = abi_v12_close_recv,
-	.close_listen = abi_v12_close_listen,
 	.make_vdevice = make_vdevice,
 	.finalize = abi_v12_finalize,
 };

@@ -15,12 +15,10 @@ static enum anynet_nccl_result init(anynet_nccl_logger logger)
 enum anynet_nccl_result abi_v6_get_properties(int dev, struct anynet_net_props_v5 *props)
 {
 	struct anynet_net_props_v9 wide;
-	enum anynet_nccl_result ret = abi_v10_get_properties(dev, &wide);
+	enum anynet_nccl_result ret = abi_v10_get_properties(dev, props ? &wide : NULL);
 
 	if (ret != ANYNET_NCCL_SUCCESS)
 		return ret;
-	if (!props)
-		return ANYNET_NCCL_INVALID_ARGUMENT;
 	memset(props, 0, sizeof(*props));
 	ANYNET_COPY_SHARED_PROPS(props, &wide);
 	return ANYNET_NCCL_SUCCESS;
@@ -37,21 +35,14 @@ enum anynet_nccl_result abi_v6_accept(void *lcomm, void **rcomm)
 }
 
 struct anynet_net_v6 ncclNetPlugin_v6 = {
-	.name = "anynet",
+	ABI_SAME_ENTRIES,
 	.init = init,
-	.devices = abi_v12_devices,
 	.get_properties = abi_v6_get_properties,
 	.listen = abi_v10_listen,
 	.connect = abi_v6_connect,
 	.accept = abi_v6_accept,
 	.reg_mr = abi_v7_reg_mr,
 	.reg_mr_dmabuf = abi_v12_reg_mr_dmabuf,
-	.dereg_mr = abi_v12_dereg_mr,
 	.isend = abi_v8_isend,
 	.irecv = abi_v8_irecv,
-	.iflush = abi_v12_iflush,
-	.test = abi_v12_test,
-	.close_send = abi_v12_close_send,
-	.close_recv = abi_v12_close_recv,
-	.close_listen = abi_v12_close_listen,
 };

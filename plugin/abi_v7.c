@@ -17,12 +17,10 @@ static enum anynet_nccl_result init(anynet_nccl_logger logger)
 static enum anynet_nccl_result get_properties(int dev, struct anynet_net_props_v7 *props)
 {
 	struct anynet_net_props_v9 wide;
-	enum anynet_nccl_result ret = abi_v10_get_properties(dev, &wide);
+	enum anynet_nccl_result ret = abi_v10_get_properties(dev, props ? &wide : NULL);
 
 	if (ret != ANYNET_NCCL_SUCCESS)
 		return ret;
-	if (!props)
-		return ANYNET_NCCL_INVALID_ARGUMENT;
 	memset(props, 0, sizeof(*props));
 	ANYNET_COPY_SHARED_PROPS(props, &wide);
 	props->device_type = wide.device_type;
@@ -43,21 +41,14 @@ enum anynet_nccl_result abi_v7_reg_mr(void *comm, void *data, int bytes, int typ
 }
 
 struct anynet_net_v7 ncclNetPlugin_v7 = {
-	.name = "anynet",
+	ABI_SAME_ENTRIES,
 	.init = init,
-	.devices = abi_v12_devices,
 	.get_properties = get_properties,
 	.listen = abi_v10_listen,
 	.connect = abi_v9_connect,
 	.accept = abi_v12_accept,
 	.reg_mr = abi_v7_reg_mr,
 	.reg_mr_dmabuf = abi_v12_reg_mr_dmabuf,
-	.dereg_mr = abi_v12_dereg_mr,
 	.isend = abi_v8_isend,
 	.irecv = abi_v8_irecv,
-	.iflush = abi_v12_iflush,
-	.test = abi_v12_test,
-	.close_send = abi_v12_close_send,
-	.close_recv = abi_v12_close_recv,
-	.close_listen = abi_v12_close_listen,
 };

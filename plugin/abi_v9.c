@@ -49,22 +49,15 @@ static enum anynet_nccl_result make_vdevice(int *dev, struct anynet_net_vprops_v
 }
 
 struct anynet_net_v9 ncclNetPlugin_v9 = {
-	.name = "anynet",
+	ABI_SAME_ENTRIES,
 	.init = init,
-	.devices = abi_v12_devices,
 	.get_properties = abi_v10_get_properties,
 	.listen = abi_v10_listen,
 	.connect = abi_v9_connect,
 	.accept = abi_v12_accept,
 	.reg_mr = abi_v12_reg_mr,
 	.reg_mr_dmabuf = abi_v12_reg_mr_dmabuf,
-	.dereg_mr = abi_v12_dereg_mr,
 	.isend = isend,
 	.irecv = irecv,
-	.iflush = abi_v12_iflush,
-	.test = abi_v12_test,
-	.close_send = abi_v12_close_send,
-	.close_recv = abi_v12_close_recv,
-	.close_listen = abi_v12_close_listen,
 	.make_vdevice = make_vdevice,
 };
