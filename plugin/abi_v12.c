@@ -278,21 +278,11 @@ enum anynet_nccl_result abi_v12_finalize(void *ctx)
 
 enum anynet_nccl_result abi_v12_fuse(int *dev, int count, const int *devs, int most)
 {
-	int ret;
+	int ret = anynet_core_fuse(devs, count, most);
 
-	*dev = -1;
-	if (count > most) {
-		anynet_warn(
-			"cannot fuse %d devices: a fused device has 1 to %d; they stay separate; check "
-			"NCCL_NET_FORCE_MERGE",
-			count, most);
-		return ANYNET_NCCL_INVALID_USAGE;
-	}
-	ret = anynet_core_fuse(devs, count);
+	*dev = ret < 0 ? -1 : ret;
 	if (ret == -EINVAL)
 		return ANYNET_NCCL_INVALID_USAGE;
-	if (ret >= 0)
-		*dev = ret;
 	return ret < 0 ? anynet_core_result(ret) : ANYNET_NCCL_SUCCESS;
 }
 

@@ -238,13 +238,14 @@ const struct anynet_device *anynet_core_device(int index, const char *what)
 	return dev;
 }
 
-int anynet_core_fuse(const int *indices, int count)
+int anynet_core_fuse(const int *indices, int count, int most)
 {
 	int ret;
 
 	ensure_started();
 	core_lock();
-	ret = fused_make(&core.cfg, core.probe.devices, core.probe.device_count, indices, count);
+	ret = fused_make(&core.cfg, core.probe.devices, core.probe.device_count, indices, count,
+			 most);
 	core_unlock();
 	return ret;
 }

@@ -23,8 +23,8 @@ void anynet_core_init(int abi, anynet_nccl_logger logger, anynet_nccl_profiler p
  * host if no init has (net-api.md §2.7). */
 int anynet_core_devices(void);
 
-/* Fuse the `count` NICs with these indices into a new device. Returns its index or -errno (fused.h). */
-int anynet_core_fuse(const int *indices, int count);
+/* Fuse the `count` NICs with these indices, at most `most`, into a new device. Returns its index or -errno (fused.h). */
+int anynet_core_fuse(const int *indices, int count, int most);
 
 /* The device with this index, or NULL after a WARN that names the caller's operation `what`. Probes the host if no init
  * has. Devices are never freed, and a valid index stays valid. */

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include <nccl_net/log.h>
-#include <nccl_net/util.h>
 
 #define MADE_MAX     256 /* fused devices in the life of the process */
 #define PLANES_MAX   14
@@ -143,13 +142,13 @@ static bool may_join(const struct anynet_config *cfg, const struct anynet_device
 /* All or none: if only some of the NICs were fused, NCCL 2.24 to 2.30.4 would not use the others (net-api.md
  * §3.12; NCCL src/graph/topo.cc:1007@v2.27.7). */
 static bool may_be_one(const struct anynet_config *cfg, const struct anynet_device *nics,
-		       int nic_count, const int *indices, int count)
+		       int nic_count, const int *indices, int count, int most)
 {
-	if (count < 1 || count > ANYNET_MEMBERS_MAX) {
+	if (count < 1 || count > most) {
 		anynet_warn(
 			"cannot fuse %d devices: a fused device has 1 to %d; they stay separate; check "
 			"NCCL_NET_FORCE_MERGE",
-			count, ANYNET_MEMBERS_MAX);
+			count, most);
 		return false;
 	}
 	if (!are_nics(nics, nic_count, indices, count))
@@ -303,12 +302,12 @@ static void list(const struct anynet_device *dev, int place)
 }
 
 int fused_make(const struct anynet_config *cfg, const struct anynet_device *nics, int nic_count,
-	       const int *indices, int count)
+	       const int *indices, int count, int most)
 {
 	const struct anynet_device *dev;
 	int ret, place;
 
-	if (!may_be_one(cfg, nics, nic_count, indices, count))
+	if (!may_be_one(cfg, nics, nic_count, indices, count, most))
 		return -EINVAL;
 	ret = find_or_make(nics, indices, count, &dev);
 	if (ret)

@@ -19,13 +19,14 @@ const struct anynet_device *fused_at(int i);
 /* --- under the core's lock --- */
 
 /*
- * Fuse the `count` NICs with these indices. Returns the index of the new device in NCCL's list. -EINVAL, with one log
- * line: they cannot be fused; -ENOMEM. A failure changes nothing. Each call adds an entry to NCCL's list, as NCCL
- * expects, also for a single NIC: once there is one new entry, NCCL 2.24 to 2.26 uses no others. Entries of the same
- * NICs share one struct; that of a single NIC is the NIC's own. If the list is full, a single NIC is its own entry.
+ * Fuse the `count` NICs with these indices, at most `most` (up to ANYNET_MEMBERS_MAX). Returns the index of the new
+ * device in NCCL's list. -EINVAL, with one log line: they cannot be fused; -ENOMEM. A failure changes nothing. Each
+ * call adds an entry to NCCL's list, as NCCL expects, also for a single NIC: once there is one new entry, NCCL 2.24 to
+ * 2.26 uses no others. Entries of the same NICs share one struct; that of a single NIC is the NIC's own. If the list is
+ * full, a single NIC is its own entry.
  */
 int fused_make(const struct anynet_config *cfg, const struct anynet_device *nics, int nic_count,
-	       const int *indices, int count);
+	       const int *indices, int count, int most);
 
 /* NCCL has loaded the plugin, perhaps again: restart fused_count at 0. `keep`: another NCCL in this process may use the
  * indices so far. They keep their devices, and this NCCL's list has those as well that lie between its own. */
