@@ -167,7 +167,7 @@ static void start(void)
 	if (!atomic_load(&core.probed)) {
 		memset(&core.probe, 0, sizeof(core.probe));
 		anynet_config_load(&core.cfg, NULL);
-		anynet_selector_run(&core.cfg, &core.probe);
+		anynet_selector_run(anynet_selector_name(), &core.cfg, &core.probe);
 		for (int i = 0; i < core.probe.device_count; i++)
 			core.probe.devices[i].index = i;
 	}

@@ -158,11 +158,12 @@ static const char *why_no_network(const struct anynet_probe *probe)
 	return "no interface with an IP address is up, not even lo";
 }
 
-void anynet_selector_run_as(const char *name, const struct anynet_config *cfg,
-			    struct anynet_probe *probe)
+void anynet_selector_run(const char *name, const struct anynet_config *cfg,
+			 struct anynet_probe *probe)
 {
 	const char *ib = asked_for_ib(name, cfg);
 	const char *tcp = asked_for_tcp(name, cfg);
+	bool has_ib;
 
 	probe->device_count = 0;
 	probe->candidate_count = 0;
@@ -171,21 +172,14 @@ void anynet_selector_run_as(const char *name, const struct anynet_config *cfg,
 				     tcp);
 	else
 		anynet_ib_probe(cfg, probe);
-	if (!probe->device_count) {
+	has_ib = probe->device_count;
+	if (!has_ib)
 		anynet_tcp_probe(cfg, probe);
-		log_candidates(probe);
-		if (ib)
-			warn_no_ib(ib, probe);
-	} else {
-		log_candidates(probe);
-	}
+	log_candidates(probe);
+	if (ib && !has_ib)
+		warn_no_ib(ib, probe);
 	log_devices(probe);
 	if (!probe->device_count)
 		anynet_warn("no usable network: %s; NCCL gets no device from anynet; see `anynet devices`",
 			    why_no_network(probe));
-}
-
-void anynet_selector_run(const struct anynet_config *cfg, struct anynet_probe *probe)
-{
-	anynet_selector_run_as(anynet_selector_name(), cfg, probe);
 }

@@ -145,7 +145,7 @@ static void gather(struct check *check)
 	anynet_config_load(&check->config, NULL);
 	warnings = NULL; /* the selector's warnings repeat its verdicts */
 	check->probe = memory_get(sizeof(*check->probe));
-	anynet_selector_run(&check->config, check->probe);
+	anynet_selector_run(anynet_selector_name(), &check->config, check->probe);
 	interfaces_read(&check->interfaces, &check->config);
 	check->firewall = firewall_read();
 }

@@ -78,7 +78,7 @@ int cmd_devices(int argc, char **argv)
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	anynet_selector_name();
 	anynet_config_load(&cfg, NULL);
-	anynet_selector_run(&cfg, &probe);
+	anynet_selector_run(anynet_selector_name(), &cfg, &probe);
 	if (output_is_json())
 		print_json(&probe);
 	else

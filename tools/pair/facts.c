@@ -99,7 +99,7 @@ void pair_host_read(struct pair_host *host, const char *plugin)
 	host->plugin = plugin;
 	anynet_selector_name();
 	anynet_config_load(&host->cfg, NULL);
-	anynet_selector_run(&host->cfg, &host->probe);
+	anynet_selector_run(anynet_selector_name(), &host->cfg, &host->probe);
 	host->standby.device_count = host->standby.candidate_count = 0;
 	host->standby.stands_by = true;
 	if (host->probe.device_count && host->probe.devices[0].transport == ANYNET_TRANSPORT_IB)

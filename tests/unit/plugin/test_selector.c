@@ -43,7 +43,7 @@ static int setup(void **state)
 static void run_as(const char *name)
 {
 	log_to_capture();
-	anynet_selector_run_as(name, &cfg, &probe);
+	anynet_selector_run(name, &cfg, &probe);
 }
 
 static void expect_tcp_on_lo(void)
