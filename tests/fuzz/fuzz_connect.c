@@ -389,7 +389,7 @@ static void close_all(void)
 	for (int i = 0; i < SENT_MAX; i++)
 		free(run.sent[i].buffer.data);
 	acceptor_stop();
-	ib_qps_reap();
+	ib_chores_finish();
 	stub_forget_events();
 	must(!stub_objects());
 }

@@ -155,7 +155,7 @@ void ib_trouble(unsigned stream, uint8_t how)
 		ib_events_read();
 		break;
 	case 5:
-		ib_qps_reap();
+		ib_chores_finish();
 		break;
 	case 6:
 		stub_refused_posts = how >> 4;
@@ -295,7 +295,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	for (unsigned i = 0; i < ib.streams; i++)
 		peer_close(&ib.peers[i]);
 	stub_forget_events();
-	ib_qps_reap();
+	ib_chores_finish();
 	must(!stub_objects());
 	return 0;
 }

@@ -138,7 +138,7 @@ static void resume(unsigned stream)
 	hello.stream = (uint16_t)stream;
 	hello.epoch = ++ib.epochs[stream];
 	peer_pair(fds);
-	ib_qps_reap(); /* the background thread does so in between */
+	ib_chores_finish(); /* the background thread does so in between */
 	must(!recovery_post(ib.comm, fds[0], &hello, NULL));
 	comm_poke(ib.comm);
 	memset(&run.cts_rings[stream], 0, sizeof(run.cts_rings[stream]));

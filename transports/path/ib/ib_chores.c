@@ -1,17 +1,63 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Verbs calls that may take seconds: destroying queue pairs whose packets are still in flight, recreating the queue
- * pairs for flushes, and querying ports whose network interface appears or disappears. A separate thread makes them, so
- * that the background thread is not blocked. It ends when there is nothing left to do.
+ * The end of queue pairs, and other verbs calls that may take seconds: destroying queue pairs whose packets are still in
+ * flight, recreating the queue pairs for flushes, and querying ports whose network interface appears or disappears. A
+ * separate thread makes them, so that the background thread is not blocked. It ends when there is nothing left to do.
  */
 #include <pthread.h>
+#include <stdlib.h>
 
 #include "base/fd.h"
+#include "base/pinned.h"
 #include "base/thread.h"
 #include "device/ib_events.h"
 #include "memory/ib_flush.h"
-#include "path/ib/ib_qp.h"
-#include "path/ib/ib_setup.h"
+#include "path/ib/ib_cm.h"
+
+/* Queue pairs that are to be freed, linked by `next`. */
+static struct ib_qp *_Atomic retired;
+
+void ib_qp_end(struct ib_qp *qp, uint64_t *arrived)
+{
+	ib_cm_quit(qp);
+	ib_qp_fence(qp, arrived);
+}
+
+void ib_qp_free(struct ib_qp *qp)
+{
+	if (!qp)
+		return;
+	ib_cm_free(qp);
+	ib_qp_destroy_qp(qp);
+	if (qp->cq)
+		qp->nic->verbs->destroy_cq(qp->cq);
+	if (qp->memory.mr)
+		qp->nic->verbs->dereg_mr(qp->memory.mr);
+	pinned_free(qp->memory.start, qp->memory.bytes);
+	free(qp);
+}
+
+void ib_qp_retire(struct ib_qp *qp)
+{
+	if (!qp)
+		return;
+	ib_qp_given_up(qp);
+	qp->next = atomic_load(&retired);
+	while (!atomic_compare_exchange_weak(&retired, &qp->next, qp))
+		continue; /* another thread was faster: next is up to date again */
+}
+
+static void free_retired(void)
+{
+	struct ib_qp *next;
+
+	for (struct ib_qp *qp = atomic_exchange(&retired, NULL); qp; qp = next) {
+		next = qp->next;
+		ib_qp_free(qp);
+	}
+}
+
+/* --- the thread --- */
 
 static struct {
 	pthread_mutex_t lock;
@@ -24,13 +70,13 @@ static struct {
 
 static bool are_due(void)
 {
-	return ib_qps_retired() || ib_events_stale() || ib_flush_is_due();
+	return atomic_load(&retired) || ib_events_stale() || ib_flush_is_due();
 }
 
 static void *run(void *arg)
 {
 	while (are_due()) {
-		ib_qps_reap();
+		free_retired();
 		ib_flush_mend();
 		if (ib_events_settle())
 			atomic_store(&chores.changed, true);
@@ -65,7 +111,7 @@ void ib_chores_finish(void)
 	pthread_mutex_lock(&chores.lock);
 	join();
 	pthread_mutex_unlock(&chores.lock);
-	ib_qps_reap();
+	free_retired();
 }
 
 bool ib_chores_pending(void)

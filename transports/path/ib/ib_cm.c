@@ -22,7 +22,6 @@
 #define AGAIN_MS        500  /* a lost request is repeated; the kernel would wait 4 s */
 #define BACKLOG         8    /* the peer's request, and unauthenticated ones */
 #define EVENTS_PER_TURN 64
-#define RNR_FOR_EVER    7
 
 enum ib_cm_state {
 	IB_CM_WAITS,    /* for the peer; an acceptor stays in this state */
@@ -126,7 +125,7 @@ static struct rdma_conn_param own_side(const struct ib_cm *end)
 		.responder_resources = 1,
 		.initiator_depth = 1,
 		.retry_count = (uint8_t)anynet_net.cfg->ib_retry_cnt,
-		.rnr_retry_count = RNR_FOR_EVER,
+		.rnr_retry_count = IB_RNR_FOR_EVER,
 		.qp_num = end->qp->ibv->qp_num,
 	};
 }

@@ -15,7 +15,6 @@
 #include "device/carrier.h"
 #include "device/ib_events.h"
 #include "path/ib/ib_cm.h"
-#include "path/ib/ib_service.h"
 
 #define CQ_ENTRIES    (IB_SQ_WRS + IB_SLOTS)
 #define PSN_MASK      0xffffff

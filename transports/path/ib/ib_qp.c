@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queue pairs: posting and completions; see ib_qp.h. ib_connect.c creates them. */
+/* Queue pairs: the way to RTS, posting and completions; see ib_qp.h. ib_connect.c creates them. */
 #include "path/ib/ib_qp.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <nccl_net/log.h>
 #include <nccl_net/util.h>
 
+#include "base/net.h"
 #include "base/os.h"
-#include "base/pinned.h"
 #include "device/gid.h"
 #include "device/ib_events.h"
-#include "path/ib/ib_cm.h"
+#include "device/ib_silent.h"
 
 #define RECV_WR      (1ull << 63) /* in wr_id: a receive; the low bits are its slot */
 #define SIGNAL_EVERY 16           /* requests: at least one in so many is signalled */
@@ -44,6 +43,40 @@ static void broke(struct ib_qp *qp, int err)
 	ib_qp_given_up(qp);
 	ib_qp_change(qp, IB_QP_BROKEN);
 	qp->fault.err = err;
+}
+
+/* --- from INIT to RTS --- */
+
+static int to_rtr(struct ib_qp *qp, const struct ib_path *path)
+{
+	return verbs_to_rtr(qp->nic->verbs, qp->ibv, path,
+			    path->pkey_index == anynet_net.cfg->ib_pkey ? 0 : IBV_QP_PKEY_INDEX);
+}
+
+/* The kernel then looks for the peer's Ethernet address, which takes a second if nobody answers. */
+static int find_peer(struct ib_qp *qp, const struct ib_path *path)
+{
+	const union ibv_gid *peer = &path->ah.grh.dgid;
+	int ret;
+
+	if (ib_silent_pauses(qp->nic, peer))
+		return -ETIMEDOUT;
+	ret = to_rtr(qp, path);
+	ib_silent_note(qp->nic, peer, ret == -ETIMEDOUT);
+	return ret;
+}
+
+int ib_qp_to_rts(struct ib_qp *qp, struct ib_path *path)
+{
+	int ret;
+
+	path->timeout = (uint8_t)anynet_net.cfg->ib_timeout;
+	path->retries = (uint8_t)anynet_net.cfg->ib_retry_cnt;
+	path->rnr_retries = IB_RNR_FOR_EVER;
+	path->reads = 1;
+	qp->limits.packet_bytes = 128u << path->mtu;
+	ret = path->ah.is_global ? find_peer(qp, path) : to_rtr(qp, path);
+	return ret ? ret : verbs_to_rts(qp->nic->verbs, qp->ibv, path);
 }
 
 /* --- posting --- */

@@ -23,6 +23,7 @@
 #define IB_INBOUND       (IB_SLOTS * 2)
 #define IB_INLINE_WANTED 220
 #define IB_PROOF_BYTES   4096 /* a packet of the largest MTU */
+#define IB_RNR_FOR_EVER  7    /* only control frames lack flow control */
 
 enum ib_qp_state {
 	IB_QP_NEW,    /* not connected */
@@ -225,7 +226,7 @@ int ib_qp_ping(struct ib_qp *qp);
 /* Posts a receive for each slot. 0 or -errno. */
 int ib_qp_post_slots(struct ib_qp *qp);
 
-/* ib_rts.c: moves the queue pair from INIT to RTS; sets the path's numbers. 0 or -errno. */
+/* Moves the queue pair from INIT to RTS; sets the path's numbers. 0 or -errno. */
 int ib_qp_to_rts(struct ib_qp *qp, struct ib_path *path);
 
 /* Moves the queue pair to ERR and takes the remaining completions, for up to 30 ms after the last one. After this
@@ -233,13 +234,17 @@ int ib_qp_to_rts(struct ib_qp *qp, struct ib_path *path);
  * If it does not flush all of its receives, it is destroyed, and frames in those receives are lost. */
 void ib_qp_fence(struct ib_qp *qp, uint64_t *arrived);
 
-/* ib_retire.c: ib_qp_fence, and the RDMA CM does not touch the queue pair any more. */
+/* ib_service.c. Connector, in INIT: fills qp->service with its request. `traffic_class`: that of NCCL's communicator, -1 =
+ * none. It is used for SL and TC if the settings leave them open, as in NCCL (net_ib@2.28). */
+void ib_service_wish(struct ib_qp *qp, int traffic_class);
+/* Both ends: adopts the peer's request or answer as far as possible, before the queue pair goes to RTR. */
+void ib_service_join(struct ib_qp *qp, const struct anynet_wire_service *peer);
+/* Acceptor, after RTR: completes qp->service, which is then its answer. */
+void ib_service_answer(struct ib_qp *qp);
+
+/* ib_chores.c: ib_qp_fence, and the RDMA CM does not touch the queue pair any more. */
 void ib_qp_end(struct ib_qp *qp, uint64_t *arrived);
 /* Destroys qp->ibv, if there is one. May take seconds. */
 void ib_qp_destroy_qp(struct ib_qp *qp);
-
-/* Free all retired queue pairs; are there any? Any thread. */
-void ib_qps_reap(void);
-bool ib_qps_retired(void);
 
 #endif

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Negotiation of a queue pair's service; see ib_service.h. */
-#include "path/ib/ib_service.h"
-
+/*
+ * Service of a queue pair, negotiated by its ends: service level, traffic class, adaptive routing, and the vendor's
+ * options (ECE, struct ibv_ece). The connector requests in the hello, the acceptor answers with what it uses, and the
+ * connector adopts the answer.
+ */
 #include "base/net.h"
+#include "path/ib/ib_qp.h"
 
 #define SL_MAX 15
 
