@@ -16,8 +16,7 @@
 #include "message/send_internal.h"
 #include "wire/checksum.h"
 
-#define HEADER_BYTES sizeof(struct anynet_wire_frame)
-#define SLOTS_BYTES  (ANYNET_SENDS * sizeof(struct send_msg))
+#define SLOTS_BYTES (ANYNET_SENDS * sizeof(struct send_msg))
 
 struct anynet_comm *send_create(const struct anynet_device *dev)
 {

@@ -246,6 +246,8 @@ struct anynet_stream {
 	struct stream_progress progress;
 };
 
+#define HEADER_BYTES sizeof(struct anynet_wire_frame)
+
 /* A frame to send. */
 struct stream_frame {
 	struct anynet_wire_frame header;

@@ -12,8 +12,6 @@
 #include "message/recv_internal.h"
 #include "path/ib/ib_stream.h"
 
-#define HEADER_BYTES sizeof(struct anynet_wire_frame)
-
 static int bad_frame(struct ib_stream *stream, uint32_t bytes)
 {
 	comm_note_fault(stream->tcp.base.comm, &stream->tcp.base, -EPROTO,

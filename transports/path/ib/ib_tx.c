@@ -14,8 +14,6 @@
 #include "message/send_internal.h"
 #include "path/ib/ib_stream.h"
 
-#define HEADER_BYTES sizeof(struct anynet_wire_frame)
-
 static size_t bytes_of(const struct frame_id *id)
 {
 	return HEADER_BYTES + id->length;

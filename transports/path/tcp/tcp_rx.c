@@ -16,7 +16,6 @@
 #include "path/tcp/tcp_stream.h"
 #include "wire/checksum.h"
 
-#define HEADER_BYTES sizeof(struct anynet_wire_frame)
 #define CONTROL_READS  \
 	(TCP_RX_TURN / \
 	 TCP_CONTROL_BYTES) /* in a turn: more than an honest peer ever has in flight */

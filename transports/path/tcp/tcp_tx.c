@@ -11,7 +11,6 @@
 #include "path/tcp/tcp_stream.h"
 #include "wire/crc32c.h"
 
-#define HEADER_BYTES   sizeof(struct anynet_wire_frame)
 #define ZEROCOPY_BYTES (64u << 10) /* for less, pinning pages costs more than the copy */
 
 static void add_checksum(const struct send_comm *comm, struct log_frame *entry)
