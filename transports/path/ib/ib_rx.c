@@ -80,13 +80,11 @@ static int take_frame(struct ib_stream *stream, const struct ib_qp *qp,
 	struct anynet_wire_frame header;
 	int ret;
 
-	if (inbound->written && comm->base.stream_count > 1) {
+	if (inbound->written ? comm->base.stream_count > 1 : inbound->bytes < HEADER_BYTES)
 		return bad_frame(stream, inbound->bytes);
-	} else if (inbound->written) {
+	if (inbound->written) {
 		header_of_written(comm, inbound, &header);
 		ret = take_data(stream, qp, &header, NULL);
-	} else if (inbound->bytes < HEADER_BYTES) {
-		return bad_frame(stream, inbound->bytes);
 	} else {
 		memcpy(&header, slot, HEADER_BYTES);
 		if (header.type == ANYNET_FRAME_ASK)
@@ -104,7 +102,7 @@ static int take_frame(struct ib_stream *stream, const struct ib_qp *qp,
 	}
 	if (ret)
 		return ret;
-	if (inbound->written || is_counted(header.type)) {
+	if (is_counted(header.type)) {
 		stream->tcp.base.at.frames++;
 		stream->tcp.base.at.part = 0;
 	}
@@ -129,18 +127,16 @@ static int consume(struct ib_stream *stream, struct ib_qp *qp)
 
 static int consume_rest(struct ib_stream *stream)
 {
-	int ret = 0;
-
-	while (!ret && stream->rest) {
+	while (stream->rest) {
 		struct ib_qp *qp = stream->rest;
+		int ret = consume(stream, qp);
 
-		ret = consume(stream, qp);
 		if (ret)
 			return ret;
 		stream->rest = qp->next;
 		ib_qp_retire(qp);
 	}
-	return ret;
+	return 0;
 }
 
 void ib_leave_qp(struct ib_stream *stream)

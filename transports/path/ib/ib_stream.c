@@ -43,11 +43,10 @@ static void ib_sever(struct anynet_stream *base)
 {
 	struct ib_stream *stream = to_ib(base);
 
-	if (stream->qp && base->comm->is_send) {
+	if (stream->qp && base->comm->is_send)
 		leave_qp(stream);
-	} else if (stream->qp) {
+	else if (stream->qp)
 		ib_leave_qp(stream);
-	}
 	stream->over_tcp->sever(base);
 }
 

@@ -294,12 +294,8 @@ int tcp_gpu_filled(struct tcp_stream *stream, size_t bytes)
 
 void tcp_gpu_wait(struct tcp_stream *stream)
 {
-	struct tcp_gpu *tg = stream->gpu;
-
-	if (!tg || tg->open == NO_PIECE || tg->filled)
-		return;
-	gpu_bounce_give(tg->gpu, tg->open);
-	tg->open = NO_PIECE;
+	if (stream->gpu && !stream->gpu->filled)
+		copy_open(stream);
 }
 
 int tcp_gpu_end_frame(struct tcp_stream *stream, struct recv_msg *msg, uint32_t length)

@@ -173,7 +173,7 @@ static enum stream_moved received(const struct tcp_stream *stream)
 	return begun && !base->path.parked ? STREAM_STUCK : STREAM_IDLE;
 }
 
-enum stream_moved tcp_moved(struct anynet_stream *base)
+static enum stream_moved tcp_moved(struct anynet_stream *base)
 {
 	return base->comm->is_send ? sent(base) : received(to_tcp(base));
 }

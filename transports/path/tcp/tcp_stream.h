@@ -93,7 +93,6 @@ void tcp_rate_refresh(struct tcp_stream *stream);
 uint32_t tcp_round_trip_us(int fd);
 bool tcp_signs(struct anynet_stream *stream, struct stream_signs *signs);
 
-enum stream_moved tcp_moved(struct anynet_stream *stream);
 size_t tcp_begun(const struct anynet_stream *stream); /* receive comm */
 
 /*
