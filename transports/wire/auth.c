@@ -99,16 +99,14 @@ enum auth_verdict auth_judge(struct auth *auth, const struct anynet_wire_hello *
 			 "host %s pid %u cannot use its secret file (ANYNET_SECRET_FILE), see its "
 			 "log",
 			 anynet_net.host, anynet_net.pid);
-	else if (theirs && !secret_known())
+	else if (theirs != secret_known())
 		snprintf(
 			why, why_bytes,
 			"host %s pid %u has a secret (ANYNET_SECRET_FILE), host %s pid %u has none",
-			hello->host, hello->pid, anynet_net.host, anynet_net.pid);
-	else if (!theirs && secret_known())
-		snprintf(
-			why, why_bytes,
-			"host %s pid %u has a secret (ANYNET_SECRET_FILE), host %s pid %u has none",
-			anynet_net.host, anynet_net.pid, hello->host, hello->pid);
+			theirs ? hello->host : anynet_net.host,
+			theirs ? hello->pid : anynet_net.pid,
+			theirs ? anynet_net.host : hello->host,
+			theirs ? anynet_net.pid : hello->pid);
 	else if (!theirs)
 		return AUTH_ADMIT;
 	else
