@@ -4,7 +4,6 @@
 #include <nccl_net/config.h>
 
 #include <errno.h>
-#include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

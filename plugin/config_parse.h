@@ -7,8 +7,6 @@
 #ifndef ANYNET_CONFIG_PARSE_H
 #define ANYNET_CONFIG_PARSE_H
 
-#include <stddef.h>
-
 #include <nccl_net/config.h>
 
 #define KIB 1024L

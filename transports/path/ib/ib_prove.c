@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <nccl_net/util.h>
-
 #include "base/libc_text.h"
 #include "path/ib/ib_qp.h"
 

@@ -6,7 +6,6 @@
  * receiver derives the message's number from the order.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <nccl_net/log.h>

@@ -12,7 +12,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "path/tcp/tcp_stream.h"
 #include "wire/crc32c.h"
