@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache of memory registrations; see ib_mr.h. An array has the registrations, sorted by key and addresses. */
+/* The cache of memory registrations; see ib_mr.h. */
 #include "memory/ib_mr.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <search.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,11 +19,6 @@
 #include "base/pinned.h"
 #include "device/ib_port.h"
 
-struct slot {
-	struct ib_mr *mr;
-	size_t refs; /* > 0 */
-};
-
 struct ib_mr_cache {
 	const struct verbs *verbs;
 	struct ibv_pd *pd;
@@ -31,114 +27,43 @@ struct ib_mr_cache {
 	void *nothing;     /* a page of the plugin's, registered for empty ranges */
 	atomic_flag told;  /* a failed deregistration has been logged */
 
-	pthread_mutex_t lock; /* protects the fields below */
-	struct slot *slots;   /* sorted by key, `first`, `last`; no two slots have all three equal */
-	size_t count, capacity;
+	pthread_mutex_t lock; /* protects `tree` and the `refs` of its entries */
+	void *tree;           /* pointers to struct ib_mr, by key (tsearch) */
 };
+
+#define DMABUF 0x100u /* in the flags of a key, beside IB_MR_*: registered by a dma-buf */
 
 struct request {
 	struct ib_mr_key key;
-	uintptr_t first, last;
-	uint64_t offset; /* of the page of `first` in the dma-buf `fd` */
+	uint64_t offset; /* of the page of key.first in the dma-buf `fd` */
 	int fd;
 };
 
-static uintptr_t page_of(const struct ib_mr_cache *cache, uintptr_t addr)
+static bool is_dmabuf(const struct request *req)
 {
-	return addr & ~cache->in_page;
+	return req->key.flags & DMABUF;
 }
 
-/* Bytes of the pages from that of `first` to that of `last`. */
-static size_t span(const struct ib_mr_cache *cache, uintptr_t first, uintptr_t last)
+/* The address of the first page. */
+static uintptr_t page_of(const struct ib_mr_cache *cache, const struct ib_mr_key *key)
 {
-	return (last | cache->in_page) - page_of(cache, first) + 1;
+	return key->first & ~cache->in_page;
 }
 
-static int compare(uint64_t a, uint64_t b)
+/* Bytes of the pages. */
+static size_t span(const struct ib_mr_cache *cache, const struct ib_mr_key *key)
 {
-	return (a > b) - (a < b);
+	return (key->last | cache->in_page) - page_of(cache, key) + 1;
 }
 
-static int compare_keys(const struct ib_mr_key *a, const struct ib_mr_key *b)
-{
-	int order = compare(a->flags, b->flags);
+static_assert(sizeof(struct ib_mr_key) == 5 * sizeof(uint64_t), "no padding, for memcmp");
 
-	if (!order)
-		order = compare(a->is_dmabuf, b->is_dmabuf);
-	if (!order)
-		order = compare(a->memory.first, b->memory.first);
-	if (!order)
-		order = compare(a->memory.last, b->memory.last);
-	return order;
+static int compare_keys(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct ib_mr_key));
 }
 
-static int compare_to(const struct ib_mr *mr, const struct ib_mr_key *key, uintptr_t first,
-		      uintptr_t last)
-{
-	int order = compare_keys(&mr->key, key);
-
-	if (!order)
-		order = compare(mr->first, first);
-	if (!order)
-		order = compare(mr->last, last);
-	return order;
-}
-
-/* Number of slots that are not behind this place in the order. */
-static size_t slots_up_to(const struct ib_mr_cache *cache, const struct ib_mr_key *key,
-			  uintptr_t first, uintptr_t last)
-{
-	size_t low = 0, high = cache->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (compare_to(cache->slots[middle].mr, key, first, last) <= 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-/* The slot of the request's range; NULL = none. */
-static struct slot *find(const struct ib_mr_cache *cache, const struct request *req)
-{
-	size_t at = slots_up_to(cache, &req->key, req->first, req->last);
-
-	return at && !compare_to(cache->slots[at - 1].mr, &req->key, req->first, req->last)
-		       ? &cache->slots[at - 1]
-		       : NULL;
-}
-
-static int insert(struct ib_mr_cache *cache, struct ib_mr *mr)
-{
-	size_t at = slots_up_to(cache, &mr->key, mr->first, mr->last);
-
-	if (cache->count == cache->capacity) {
-		size_t capacity = cache->capacity ? 2 * cache->capacity : 16;
-		struct slot *slots = reallocarray(cache->slots, capacity, sizeof(*slots));
-
-		if (!slots)
-			return -ENOMEM;
-		cache->slots = slots;
-		cache->capacity = capacity;
-	}
-	memmove(&cache->slots[at + 1], &cache->slots[at],
-		(cache->count - at) * sizeof(*cache->slots));
-	cache->slots[at] = (struct slot){ .mr = mr, .refs = 1 };
-	cache->count++;
-	return 0;
-}
-
-static void remove_at(struct ib_mr_cache *cache, size_t at)
-{
-	cache->count--;
-	memmove(&cache->slots[at], &cache->slots[at + 1],
-		(cache->count - at) * sizeof(*cache->slots));
-}
-
-static unsigned access_of(unsigned flags, bool relaxed)
+static unsigned access_of(uint64_t flags, bool relaxed)
 {
 	return IBV_ACCESS_LOCAL_WRITE | (flags & IB_MR_LOCAL ? 0 : IBV_ACCESS_REMOTE_WRITE) |
 	       (flags & IB_MR_READ ? IBV_ACCESS_REMOTE_READ : 0) |
@@ -150,11 +75,11 @@ static struct ibv_mr *try_register(const struct ib_mr_cache *cache, const struct
 				   bool relaxed)
 {
 	unsigned access = access_of(req->key.flags, relaxed);
-	uintptr_t addr = page_of(cache, req->first);
-	size_t bytes = span(cache, req->first, req->last);
+	uintptr_t addr = page_of(cache, &req->key);
+	size_t bytes = span(cache, &req->key);
 
 	errno = 0;
-	if (req->key.is_dmabuf)
+	if (is_dmabuf(req))
 		return cache->verbs->reg_dmabuf_mr(cache->pd, req->offset, bytes, addr, req->fd,
 						   (int)access);
 	if (relaxed)
@@ -182,13 +107,12 @@ static int register_pages(const struct ib_mr_cache *cache, const struct request 
 	if (!verbs_mr) /* not -EAGAIN: callers would try again */
 		return errno == EAGAIN ? -ENOMEM : errno ? -errno : -EIO;
 	*mr = (struct ib_mr){
+		.key = req->key,
 		.lkey = verbs_mr->lkey,
 		.rkey = verbs_mr->rkey,
 		.is_relaxed = relaxed,
-		.first = req->first,
-		.last = req->last,
-		.key = req->key,
 		.verbs_mr = verbs_mr,
+		.refs = 1,
 	};
 	return 0;
 }
@@ -201,8 +125,8 @@ static void deregister(struct ib_mr_cache *cache, struct ib_mr *mr)
 	if (error && !atomic_flag_test_and_set(&cache->told))
 		anynet_warn("dev %s: cannot deregister %zu bytes at %#lx, which stay registered: "
 			    "%s; they are pinned until the process ends",
-			    cache->pd->context->device->name, span(cache, mr->first, mr->last),
-			    (unsigned long)page_of(cache, mr->first), error_text(error));
+			    cache->pd->context->device->name, span(cache, &mr->key),
+			    (unsigned long)page_of(cache, &mr->key), error_text(error));
 	free(mr);
 }
 
@@ -211,32 +135,32 @@ static void explain(const struct ib_mr_cache *cache, const struct request *req, 
 {
 	char hint[160] = "", memlock[32];
 
-	if (ret == -ENOMEM && req->key.is_dmabuf) /* no limit of the process counts */
+	if (ret == -ENOMEM && is_dmabuf(req)) /* no limit of the process counts */
 		snprintf(hint, sizeof(hint),
 			 "; the GPU may have no BAR space left (nvidia-smi -q -d MEMORY)");
 	else if (ret == -ENOMEM)
 		snprintf(hint, sizeof(hint),
 			 "; RLIMIT_MEMLOCK is %s (ulimit -l, or the container's memlock limit)",
 			 ib_memlock_text(memlock, sizeof(memlock)));
-	else if (ret == -EFAULT && !req->key.is_dmabuf)
+	else if (ret == -EFAULT && !is_dmabuf(req))
 		snprintf(hint, sizeof(hint),
 			 "; it is not mapped, not writable, or GPU memory without a peer-memory "
 			 "module");
 	snprintf(why, why_bytes, "cannot register %zu bytes of %s at %#lx: %s%s",
-		 span(cache, req->first, req->last), req->key.is_dmabuf ? "a dma-buf" : "memory",
-		 (unsigned long)page_of(cache, req->first), error_text(-ret), hint);
+		 span(cache, &req->key), is_dmabuf(req) ? "a dma-buf" : "memory",
+		 (unsigned long)page_of(cache, &req->key), error_text(-ret), hint);
 }
 
 static struct ib_mr *take_existing(struct ib_mr_cache *cache, const struct request *req)
 {
 	struct ib_mr *mr = NULL;
-	struct slot *slot;
+	struct ib_mr *const *found;
 
 	pthread_mutex_lock(&cache->lock);
-	slot = find(cache, req);
-	if (slot) {
-		slot->refs++;
-		mr = slot->mr;
+	found = tfind(&req->key, &cache->tree, compare_keys);
+	if (found) {
+		mr = *found;
+		mr->refs++;
 	}
 	pthread_mutex_unlock(&cache->lock);
 	return mr;
@@ -244,24 +168,21 @@ static struct ib_mr *take_existing(struct ib_mr_cache *cache, const struct reque
 
 /* Inserts the new *mr into the cache. If another thread has inserted one for the same request, uses that and
  * deregisters *mr. On an error *mr is deregistered as well. */
-static int publish(struct ib_mr_cache *cache, const struct request *req, struct ib_mr **mr)
+static int publish(struct ib_mr_cache *cache, struct ib_mr **mr)
 {
 	struct ib_mr *mine = *mr;
-	struct slot *slot;
-	int ret = 0;
+	struct ib_mr *const *found;
 
 	pthread_mutex_lock(&cache->lock);
-	slot = find(cache, req);
-	if (slot) {
-		slot->refs++;
-		*mr = slot->mr;
-	} else {
-		ret = insert(cache, mine);
+	found = tsearch(mine, &cache->tree, compare_keys);
+	if (found && *found != mine) {
+		*mr = *found;
+		(*mr)->refs++;
 	}
 	pthread_mutex_unlock(&cache->lock);
-	if (slot || ret)
+	if (!found || *mr != mine)
 		deregister(cache, mine);
-	return ret;
+	return found ? 0 : -ENOMEM;
 }
 
 static int get(struct ib_mr_cache *cache, const struct request *req, struct ib_mr **out, char *why,
@@ -286,7 +207,7 @@ static int get(struct ib_mr_cache *cache, const struct request *req, struct ib_m
 		explain(cache, req, ret, why, why_bytes);
 		return ret;
 	}
-	ret = publish(cache, req, &mr);
+	ret = publish(cache, &mr);
 	if (ret)
 		goto err_memory;
 	*out = mr;
@@ -308,10 +229,10 @@ static int set_range(const struct ib_mr_cache *cache, struct request *req,
 		req->key.memory = range->id;
 	else
 		req->key.flags &= IB_MR_LOCAL; /* there is nothing to read */
-	req->first = addr;
-	req->last = addr + bytes - 1;
+	req->key.first = addr;
+	req->key.last = addr + bytes - 1;
 	/* The size of the whole address space does not fit in size_t. */
-	if (bytes - 1 <= UINTPTR_MAX - addr && span(cache, req->first, req->last))
+	if (bytes - 1 <= UINTPTR_MAX - addr && span(cache, &req->key))
 		return 0;
 	snprintf(why, why_bytes, "%zu bytes at %#lx exceed the address space", bytes,
 		 (unsigned long)addr);
@@ -351,7 +272,7 @@ static int set_dmabuf(const struct ib_mr_cache *cache, struct request *req, cons
 	}
 	req->fd = dmabuf->fd;
 	req->offset = dmabuf->offset - in_page;
-	req->key.is_dmabuf = true;
+	req->key.flags |= DMABUF;
 	return 0;
 }
 
@@ -377,16 +298,13 @@ int ib_mr_get_dmabuf(struct ib_mr_cache *cache, const struct memory_range *range
 void ib_mr_put(struct ib_mr_cache *cache, struct ib_mr *mr)
 {
 	bool was_last;
-	size_t at;
 
 	if (!mr)
 		return;
 	pthread_mutex_lock(&cache->lock);
-	at = slots_up_to(cache, &mr->key, mr->first, mr->last) - 1;
-	assert(at < cache->count && cache->slots[at].mr == mr);
-	was_last = !--cache->slots[at].refs;
+	was_last = !--mr->refs;
 	if (was_last)
-		remove_at(cache, at);
+		tdelete(mr, &cache->tree, compare_keys);
 	pthread_mutex_unlock(&cache->lock);
 	if (was_last)
 		deregister(cache, mr);
@@ -411,16 +329,4 @@ struct ib_mr_cache *ib_mr_cache_create(const struct verbs *verbs, struct ibv_pd 
 	atomic_flag_clear(&cache->told);
 	pthread_mutex_init(&cache->lock, NULL);
 	return cache;
-}
-
-void ib_mr_cache_destroy(struct ib_mr_cache *cache)
-{
-	if (!cache)
-		return;
-	for (size_t i = 0; i < cache->count; i++)
-		deregister(cache, cache->slots[i].mr);
-	pthread_mutex_destroy(&cache->lock);
-	free(cache->slots);
-	pinned_free(cache->nothing, 1);
-	free(cache);
 }

@@ -24,31 +24,28 @@
 
 /* Requests share a registration only if their keys are equal. */
 struct ib_mr_key {
-	unsigned flags; /* IB_MR_* */
-	bool is_dmabuf;
+	uint64_t flags; /* IB_MR_* */
 	struct memory_id memory;
+	uint64_t first, last; /* addresses of the first and the last byte asked for */
 };
 
 /* A registration. Immutable until its last put, so the data path reads it without a lock. */
 struct ib_mr {
+	struct ib_mr_key key; /* the first field, by which the cache finds it */
 	uint32_t lkey, rkey; /* as in struct ibv_mr */
 	bool is_relaxed;     /* registered with relaxed ordering */
 
 	/* Private to the cache. */
-	uintptr_t first, last; /* addresses of the first and the last byte asked for */
-	struct ib_mr_key key;
 	struct ibv_mr *verbs_mr;
+	size_t refs;
 };
 
 struct ib_mr_cache; /* of one ibv_pd */
 
-/* A cache for `pd`. `verbs` and `pd` must outlive it. `relaxed_ordering`: request relaxed ordering if the library
+/* A cache for `pd`, for the life of the process. `relaxed_ordering`: request relaxed ordering if the library
  * supports it. NULL = no memory. */
 struct ib_mr_cache *ib_mr_cache_create(const struct verbs *verbs, struct ibv_pd *pd,
 				       bool relaxed_ordering);
-
-/* Frees the cache, and deregisters what has not been put. No other thread may be in a call. NULL is allowed. */
-void ib_mr_cache_destroy(struct ib_mr_cache *cache);
 
 /*
  * Gets a registration of this memory, for local and, without IB_MR_LOCAL, remote writes: an existing one of the same
