@@ -56,16 +56,16 @@ static void describe_port(const struct ib_probe *probe, const struct ib_port *po
 		 probe->cfg->ib_loopback ? "" : ", not tested (ANYNET_IB_LOOPBACK=0)");
 }
 
-/* Appends the port to probe->found. NULL = the list is full. */
-static struct ib_found *take_port(struct ib_probe *probe, const struct verbs_port *port,
-				  const struct ibv_device_attr *device, const struct ib_port *state,
-				  const char *text)
+/* Appends the port to probe->found. False = the list is full. */
+static bool take_port(struct ib_probe *probe, const struct verbs_port *port,
+		      const struct ibv_device_attr *device, const struct ib_port *state,
+		      const char *text)
 {
 	struct ib_found *found = &probe->found[probe->found_count];
 	const char *verbs_name = probe->verbs.get_device_name(port->context->device);
 
 	if (probe->found_count == PROBE_IB_MAX)
-		return NULL;
+		return false;
 	probe->found_count++;
 	memset(found, 0, sizeof(*found));
 	snprintf(found->verbs_name, sizeof(found->verbs_name), "%s", verbs_name);
@@ -81,35 +81,28 @@ static struct ib_found *take_port(struct ib_probe *probe, const struct verbs_por
 					     found->gpu_memory, sizeof(found->gpu_memory));
 	found->gid = state->gid;
 	snprintf(found->verdict, sizeof(found->verdict), "%s", text);
-	return found;
+	return true;
 }
 
-/* Makes the Data Direct engine of the device, if it has one, a device as in NCCL's own IB: instead of the plain one or
- * beside it. */
-static void take_data_direct(struct ib_probe *probe, const struct verbs_port *port,
-			     const struct ibv_device_attr *device, const struct ib_port *state,
-			     const char *text)
+/* Makes the Data Direct engine of the device of the port taken last, if it has one, a device as in NCCL's own IB: instead
+ * of the plain one or beside it. */
+static void take_data_direct(struct ib_probe *probe, const struct verbs_port *port)
 {
 	const struct verbs direct = verbs_by_data_direct(&probe->verbs);
-	char path[PATH_MAX], gpu_memory[ANYNET_REASON_BYTES];
-	struct ib_found *found;
-	int support;
+	struct ib_found engine = probe->found[probe->found_count - 1];
 
 	if (!probe->cfg->ib_data_direct ||
-	    !verbs_data_direct(&probe->verbs, port->context, path, sizeof(path)))
+	    !verbs_data_direct(&probe->verbs, port->context, engine.pci_path,
+			       sizeof(engine.pci_path)))
 		return;
-	support = gpu_ptr_support(probe->cfg, &direct, port->context, ANYNET_SYSFS, gpu_memory,
-				  sizeof(gpu_memory));
-	if (!(support & ANYNET_PTR_DMABUF))
+	engine.data_direct = true;
+	engine.gpu_support = gpu_ptr_support(probe->cfg, &direct, port->context, ANYNET_SYSFS,
+					     engine.gpu_memory, sizeof(engine.gpu_memory));
+	if (!(engine.gpu_support & ANYNET_PTR_DMABUF))
 		return;
 	probe->found_count -= probe->cfg->ib_data_direct == 1;
-	found = take_port(probe, port, device, state, text);
-	if (!found)
-		return;
-	found->data_direct = true;
-	memcpy(found->pci_path, path, sizeof(path));
-	found->gpu_support = support;
-	memcpy(found->gpu_memory, gpu_memory, sizeof(gpu_memory));
+	if (probe->found_count < PROBE_IB_MAX)
+		probe->found[probe->found_count++] = engine;
 }
 
 static int prove(const struct ib_probe *probe, const struct verbs_port *port, struct ib_port *state,
@@ -135,7 +128,7 @@ static void accept_port(struct ib_probe *probe, const struct verbs_port *port,
 	}
 	describe_port(probe, state, text, sizeof(text));
 	if (take_port(probe, port, device, state, text))
-		take_data_direct(probe, port, device, state, text);
+		take_data_direct(probe, port);
 	else
 		anynet_probe_verdict(probe->out, ANYNET_TRANSPORT_IB, name, true, "%s", text);
 }
