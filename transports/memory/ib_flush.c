@@ -20,19 +20,14 @@
 #define RETRY_MS    1000  /* between attempts to replace a broken queue pair */
 #define DRAIN_MS    10000 /* max wait for posted READs */
 
-enum flush_state {
-	FLUSH_BROKEN, /* or not made yet: ib_flush_mend makes a queue pair */
-	FLUSH_READY,
-};
-
 struct ib_flush {
 	_Atomic bool busy; /* spin lock; protects the fields below */
-	_Atomic enum flush_state state;
+	_Atomic bool ready; /* false = broken, or not made yet: ib_flush_mend makes a queue pair */
 	struct ib_self self;
 	_Atomic uint16_t lid;      /* of the port when it was made */
 	uint64_t generation;       /* number of the queue pair in `self` */
 	uint64_t posted, done;     /* READs of this generation */
-	_Atomic uint64_t retry_ms; /* FLUSH_BROKEN: time of the next attempt; 0 = none has failed */
+	_Atomic uint64_t retry_ms; /* if not ready: time of the next attempt; 0 = none has failed */
 	uint8_t *landing;          /* a page, the target of the READs; never freed */
 };
 
@@ -80,7 +75,7 @@ static void renew(struct ib_nic *nic, struct ib_flush *flush)
 	int ret;
 
 	enter(flush);
-	atomic_store(&flush->state, FLUSH_BROKEN);
+	atomic_store(&flush->ready, false);
 	self = flush->self;
 	flush->self = (struct ib_self){ .qp = NULL };
 	leave(flush);
@@ -94,7 +89,7 @@ static void renew(struct ib_nic *nic, struct ib_flush *flush)
 		flush->self = self;
 		flush->generation++;
 		flush->posted = flush->done = 0;
-		atomic_store(&flush->state, FLUSH_READY);
+		atomic_store(&flush->ready, true);
 	}
 	atomic_store(&flush->retry_ms, os_now_ms() + RETRY_MS);
 	leave(flush);
@@ -127,7 +122,7 @@ static bool is_due(struct ib_nic *nic)
 {
 	const struct ib_flush *flush = atomic_load(&nic->flush);
 
-	return flush && (atomic_load(&flush->state) == FLUSH_BROKEN || has_moved(nic, flush)) &&
+	return flush && (!atomic_load(&flush->ready) || has_moved(nic, flush)) &&
 	       !atomic_load(&nic->failed) && os_now_ms() >= atomic_load(&flush->retry_ms);
 }
 
@@ -175,7 +170,7 @@ static ANYNET_COLD void broke(const struct ib_nic *nic, struct ib_flush *flush, 
 		"until it is replaced",
 		nic->dev->name, status);
 	atomic_store(&flush->retry_ms, 0);
-	atomic_store(&flush->state, FLUSH_BROKEN);
+	atomic_store(&flush->ready, false);
 }
 
 /* Counts completed READs. A failed one breaks the queue pair. */
@@ -198,7 +193,7 @@ static void take_completions(const struct ib_nic *nic, struct ib_flush *flush)
 /* A device that has failed need not tell what became of its requests. */
 static bool is_ready(const struct ib_nic *nic, const struct ib_flush *flush)
 {
-	return atomic_load_explicit(&flush->state, memory_order_relaxed) == FLUSH_READY &&
+	return atomic_load_explicit(&flush->ready, memory_order_relaxed) &&
 	       !atomic_load_explicit(&nic->failed, memory_order_relaxed);
 }
 
