@@ -13,7 +13,6 @@
 #include "base/libc_text.h"
 #include "base/os.h"
 #include "device/carrier.h"
-#include "device/ib_silent.h"
 
 #define EVENTS_PER_TURN 8
 #define RETRY_MS        1000 /* between attempts to read a port */

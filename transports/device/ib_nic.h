@@ -22,7 +22,8 @@ struct ib_flush; /* ib_flush.c */
 
 #define IB_SILENT_MAX 16 /* peers with a pause; of more, the one whose pause ends first has none */
 
-/* A peer that has a pause; see ib_silent.h. */
+/* A peer whose Ethernet address the kernel cannot find. Over RoCE it looks for it when a queue pair is connected, and the
+ * call takes a second if nobody answers. So such a peer gets a pause in which the kernel is not asked. */
 struct ib_silent {
 	union ibv_gid peer;
 	uint64_t pause_ms, until_ms; /* 0 = the place is free */
@@ -76,6 +77,17 @@ struct ibv_port_attr ib_nic_attr(struct ib_nic *nic);
  * thread. */
 int ib_nic_choose_gid(struct ib_nic *nic, const struct gid *peer, const struct sockaddr_storage *to,
 		      struct gid *own, char *why, size_t why_bytes);
+
+/* --- peers that are not found; any thread --- */
+
+/* Has the peer with this GID a pause? */
+bool ib_silent_pauses(struct ib_nic *nic, const union ibv_gid *peer);
+
+/* The kernel has been asked: nobody has answered, so that its next pause begins, or it was found. */
+void ib_silent_note(struct ib_nic *nic, const union ibv_gid *peer, bool silent);
+
+/* The port has changed: all pauses end. */
+void ib_silent_forget(struct ib_nic *nic);
 
 /* --- for the probe, under the core's init lock --- */
 

@@ -13,7 +13,7 @@
 #include "base/os.h"
 #include "device/gid.h"
 #include "device/ib_events.h"
-#include "device/ib_silent.h"
+#include "device/ib_nic.h"
 
 #define RECV_WR      (1ull << 63) /* in wr_id: a receive; the low bits are its slot */
 #define SIGNAL_EVERY 16           /* requests: at least one in so many is signalled */
