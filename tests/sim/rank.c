@@ -14,9 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FDS_BASELINE   8 /* of the background thread and the like; all others must be released */
-#define FDS_OF_TCP     2 /* per NIC */
-#define FDS_OF_VERBS   10 /* … a device that has failed is opened again as a new one */
+#define FDS_BASELINE   3 /* of the background thread: epoll, event, netlink; all others must be released */
+#define FDS_OF_VERBS   10 /* per RDMA NIC: one that has failed is opened again as a new one */
 #define BLOCKS_BASELINE 4  /* of memory: tables that grow */
 #define BLOCKS_OF_VERBS 40 /* … per device: one that has failed leaves three blocks each time */
 #define FDS_PATIENCE   (65 * SIM_S) /* abandoned connects last for ANYNET_CONNECT_TIMEOUT, 60 s */
@@ -207,7 +206,7 @@ static void run_round(struct rank *rank)
 
 static int descriptors_most(const struct rank *rank)
 {
-	int each = rank->plan->verbs.hosts ? FDS_OF_VERBS : FDS_OF_TCP;
+	int each = rank->plan->verbs.hosts ? FDS_OF_VERBS : 0;
 
 	return FDS_BASELINE + each * (int)rank->plan->nics;
 }
