@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts the memory that the plugin holds, per process. Only calls of the plugin itself count: what the simulator needs for its
- * sockets is allocated in the same threads. Sanitizers have functions of their own: their builds count nothing.
+ * Counts the memory that the plugin holds, per process, and overwrites what it frees. Only calls of the plugin itself count: what
+ * the simulator needs for its sockets is allocated in the same threads. Sanitizers have functions of their own: their builds count
+ * nothing.
  */
 #include "sim/calls.h"
 #include "sim/load.h"
 
+#include <malloc.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 void *__libc_malloc(size_t bytes);
@@ -74,8 +77,13 @@ int munmap(void *memory, size_t bytes)
 	return real(memory, bytes);
 }
 
+#define FREED 0xdd
+
+/* Whoever still uses what was freed finds no valid state in it. */
 void free(void *memory)
 {
+	if (memory && load_is_plugin(__builtin_return_address(0)))
+		memset(memory, FREED, malloc_usable_size(memory));
 	count(__builtin_return_address(0), memory ? -1 : 0);
 	__libc_free(memory);
 }
