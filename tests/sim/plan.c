@@ -109,7 +109,8 @@ static void draw_network(struct plan *plan)
 
 static void draw_traffic(struct plan *plan)
 {
-	struct sim_random random = plan_stream(plan->seed, "traffic");
+	struct sim_random random = plan_stream(plan->seed, "traffic"),
+			  groups = plan_stream(plan->seed, "groups of one tag");
 
 	plan->messages = ONE_OF(&random, 16, 64, 200, 600);
 	plan->bytes_max = ONE_OF(&random, 64, 4096, 4096, 65536, 65536, 262144, 1048576);
@@ -124,7 +125,7 @@ static void draw_traffic(struct plan *plan)
 		plan->tags = plan->block;
 	if (plan->block >= 64 && (plan->hosts > 2 || plan->tags > 1))
 		plan->block = 16;
-	plan->group = plan->tags > 1 ? ONE_OF(&random, 1, 2, 4, 8) : 1;
+	plan->group = plan->tags > 1 ? ONE_OF(&random, 1, 2, 4, 8) : ONE_OF(&groups, 1, 1, 1, 2, 4);
 	plan->tags_from = random_chance(&random, 500000) ? (unsigned)random_below(&random, 6) : 0;
 	plan->barrier = random_chance(&random, 500000);
 	plan->abi = (int)ONE_OF(&random, 5, 6, 7, 8, 8, 9, 10, 11, 12, 12);
