@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define EAGER      "ANYNET_TCP_EAGER"
 #define STALL_MOST (8 * SIM_S)
 #define SPARE_MOST SIM_S
 #define BYTES_MOST    (UINT64_C(64) << 20)
@@ -44,7 +45,7 @@ static void draw_settings(struct plan *plan)
 		unsigned per_thousand, values[5], count;
 	} rows[] = {
 		{ "ANYNET_TCP_CONNECTIONS", 400, { 1, 2, 3, 4, 8 }, 5 },
-		{ "ANYNET_TCP_EAGER", 250, { 0, 64, 1000, 65536 }, 4 },
+		{ EAGER, 250, { 0, 64, 1000, 65536 }, 4 },
 		{ "ANYNET_TCP_REPLAY", 250, { 4096, 16384, 1048576 }, 3 },
 		{ "ANYNET_TCP_KEEP", 400, { 0, 65536, 8388608 }, 3 },
 		{ "ANYNET_TCP_CHUNK", 250, { 4096, 32768, 1048576 }, 3 },
@@ -62,6 +63,28 @@ static void draw_settings(struct plan *plan)
 	}
 	for (unsigned i = 0; i < plan->setting_count; i++)
 		plan->checksum |= !strcmp(plan->settings[i], "ANYNET_CHECKSUM=1");
+}
+
+static void draw_checksums(struct plan *plan)
+{
+	struct sim_random random = plan_stream(plan->seed, "checksums at one rank");
+
+	plan->checksum_at_one = random_chance(&random, 500000);
+}
+
+/* Then so many acknowledgements are owed at a time that they do not fit into one word of bits. */
+static void draw_all_asked_for(struct plan *plan)
+{
+	struct sim_random random = plan_stream(plan->seed, "all asked for");
+	unsigned kept = 0;
+
+	if (plan->block < 64 || !random_chance(&random, 500000))
+		return;
+	for (unsigned i = 0; i < plan->setting_count; i++)
+		if (strncmp(plan->settings[i], EAGER "=", strlen(EAGER "=")))
+			memmove(plan->settings[kept++], plan->settings[i], PLAN_ENV_BYTES);
+	plan->setting_count = kept;
+	setting(plan, EAGER, 0);
 }
 
 static void draw_timeouts(struct plan *plan)
@@ -360,6 +383,8 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_limits *limit
 	draw_traffic(plan);
 	draw_timeouts(plan);
 	draw_settings(plan);
+	draw_checksums(plan);
+	draw_all_asked_for(plan);
 	if (plan->brief)
 		draw_brief(plan);
 	draw_set_up(plan);

@@ -101,7 +101,7 @@ struct plan {
 	unsigned mbps; /* the speed that NICs report */
 	unsigned lossy, shortens, preempts, ack_delays;
 	uint32_t sndbuf, rcvbuf;
-	bool checksum;
+	bool checksum, checksum_at_one; /* … only one of two ranks asks for them */
 	unsigned edge_count, fault_count, setting_count;
 	struct plan_edge edges[PLAN_EDGES_MAX];
 	struct plan_fault faults[PLAN_FAULTS_MAX];
