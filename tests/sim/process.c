@@ -192,6 +192,15 @@ static size_t read_only_bytes(const struct plugin_data *plugin)
 	return ((uintptr_t)plugin->data + found) / 4096 * 4096 - (uintptr_t)plugin->data;
 }
 
+/* Otherwise a connection would outlive the process that had it. */
+static void check_sockets_left(const struct sim_process *process, const struct sim_process *child)
+{
+	for (int fd = 0; fd < process->fd_room && fd < child->fd_room; fd++)
+		if (process->fds[fd] && child->fds[fd] == process->fds[fd] &&
+		    process->fds[fd]->kind == FILE_SOCKET)
+			sim_fail("pid %d: a forked child keeps socket %d", process->pid, fd);
+}
+
 struct sim_process *process_fork(struct sim_process *process)
 {
 	struct sim_process *child = process_new(process->host, process->pid + 100000);
@@ -229,6 +238,7 @@ struct sim_process *process_fork(struct sim_process *process)
 	sim_self = self;
 	memcpy(plugin.data, plugin.saved, plugin.bytes);
 	free(plugin.saved);
+	check_sockets_left(process, child);
 	return child;
 }
 
