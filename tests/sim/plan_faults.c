@@ -84,6 +84,8 @@ static void draw_kind(struct plan *plan, enum fault_kind kind, uint64_t span_ns,
 					    .pick = random_next(&random) >> 8 };
 
 		if (kind == FAULT_CARRIER || is_of_verbs(kind))
+		if (kind >= FAULTS_GENTLE)
+			fault.for_ns = 1; /* the end of a comm, a process or a host is a moment */
 			fault.at_ns += SIM_S; /* a NIC without a carrier at the start is not used as a device */
 		if (is_outage(kind) && *outage + fault.for_ns > OUTAGE_MOST)
 			continue;

@@ -7,6 +7,8 @@
 
 #define NO_TIME UINT64_MAX
 #define TOLD_NS (100 * SIM_MS) /* with --print, messages that take longer are printed */
+#define QUIET_NS   (10 * SIM_S)
+#define TELLING_NS (2 * SIM_S)
 #define MENDED_NS \
 	SIM_S /* the recovery from an earlier fault may take this long; a process that exits does not wait longer */
 
@@ -55,18 +57,28 @@ static uint64_t peer_ended_ns(const struct edge_end *end)
 	return edge_shared(end)->ended_ns[!end->is_send];
 }
 
+/* The end of a comm or a process is told at once if the network works. */
+static uint64_t told_ns(const struct edge_end *end)
+{
+	const struct plan *plan = plan_of(end);
+
+	if (peer_of(end)->process->host->dead)
+		return plan->stall_ns + plan->peer_timeout_ns + plan->recovery_timeout_ns;
+	if (plan->lossy || plan_outage(plan, sim_now - QUIET_NS, sim_now))
+		return plan->stall_ns;
+	return plan->spare_ns + TELLING_NS;
+}
+
 /* An end that waits for a peer that has ended is told so; for a host that is gone this takes the time-outs. */
 void edge_check_error_time(const struct edge_end *end)
 {
 	uint64_t ended_ns = peer_ended_ns(end), calm_ns = plan_calm_since(plan_of(end), sim_now);
-	uint64_t most_ns = plan_of(end)->stall_ns, since;
+	uint64_t since;
 
 	if (ended_ns == NO_TIME || !calm_ns || !end->in_flight || end->rank->doomed)
 		return;
-	if (peer_of(end)->process->host->dead)
-		most_ns += plan_of(end)->peer_timeout_ns + plan_of(end)->recovery_timeout_ns;
 	since = later(later(ended_ns, calm_ns), end->waits_since_ns);
-	if (sim_now > since + most_ns)
+	if (sim_now > since + told_ns(end))
 		sim_fail("edge %u, %s: the error comes %.1f s after the peer has ended", end->edge,
 			 end->is_send ? "sender" : "receiver", (double)(sim_now - since) / 1e9);
 }
