@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-ins for libc functions: sockets. */
 #include "sim/calls.h"
+#include "sim/faults.h"
 #include "sim/netlink.h"
 #include "sim/tcp.h"
 
@@ -262,9 +263,10 @@ static ssize_t move(struct tcp_socket *tcp, const struct iovec *iov, size_t coun
 		if ((size_t)n < bytes)
 			return (ssize_t)total;
 	}
-	if (part < wanted && out)
+	if (part < wanted && out) {
 		tcp_hold_back(tcp, random_below(&sched_random, HOLD_BACK_NS));
-	else if (part < wanted)
+		faults_aim(EVENT_SHORT, process_self());
+	} else if (part < wanted)
 		file_notify(&tcp->file, EPOLLIN);
 	return (ssize_t)total;
 }

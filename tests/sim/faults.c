@@ -312,7 +312,7 @@ void faults_start(struct plan *plan)
 			start(plan, &plan->faults[i]);
 	aimed.plan = plan;
 	for (unsigned event = 0; event < EVENTS; event++)
-		aimed.random[event] = plan_stream(plan->seed * EVENTS + event, "aimed faults");
+		aimed.random[event] = plan_stream(plan->seed * EVENT_SHORT + event, "aimed faults");
 }
 
 /* The time until the fault begins. */

@@ -53,6 +53,7 @@ enum plan_event {
 	EVENT_BROKE,     /* a path has failed, or is suspect */
 	EVENT_RECOVERED, /* … has recovered */
 	EVENT_DIALS,     /* a connect begins */
+	EVENT_SHORT,     /* a write took less than it was given */
 	EVENTS
 };
 

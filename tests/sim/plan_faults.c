@@ -7,6 +7,7 @@
 #define COUNT_MOST  12           /* per kind */
 #define SET_UP_NS   (600 * SIM_MS)
 #define CALM_NS     (10 * SIM_S)
+#define SHORT_RARE  50 /* there are so many more short writes than other events */
 
 const char *const fault_names[FAULT_KINDS] = {
 	"carrier", "silent", "deaf", "dumb", "cut",  "parted", "lossy", "slow", "late", "narrow", "flip",
@@ -83,9 +84,9 @@ static void draw_kind(struct plan *plan, enum fault_kind kind, uint64_t span_ns,
 					    .nic = random_next(&random) >> 8,
 					    .pick = random_next(&random) >> 8 };
 
-		if (kind == FAULT_CARRIER || is_of_verbs(kind))
 		if (kind >= FAULTS_GENTLE)
 			fault.for_ns = 1; /* the end of a comm, a process or a host is a moment */
+		if (kind == FAULT_CARRIER || is_of_verbs(kind))
 			fault.at_ns += SIM_S; /* a NIC without a carrier at the start is not used as a device */
 		if (is_outage(kind) && *outage + fault.for_ns > OUTAGE_MOST)
 			continue;
@@ -119,15 +120,16 @@ static void draw_turns(struct plan *plan, uint64_t span_ns)
 
 static void draw_aims(struct plan *plan)
 {
-	static const char *const purposes[EVENTS] = { "at connect", "at the end",  "at close",
-						      "at breaks",  "at recovery", "at dial" };
+	static const char *const purposes[EVENTS] = { "at connect",	"at the end",  "at close", "at breaks",
+						      "at recovery", "at dial",	   "at short writes" };
 
 	for (int event = 0; event < EVENTS; event++) {
 		struct sim_random random = plan_stream(plan->seed, purposes[event]);
 
 		if (random_chance(&random, 250000))
 			plan->aims[event] = (struct plan_aim){
-				.per_million = ONE_OF(&random, 50000, 300000, 1000000),
+				.per_million = ONE_OF(&random, 50000, 300000, 1000000) /
+					       (event == EVENT_SHORT ? SHORT_RARE : 1),
 				.kind = (enum fault_kind)ONE_OF(&random, FAULT_RESET, FAULT_HALF,
 								FAULT_RESET, FAULT_HALF,
 								FAULT_SILENT, FAULT_DEAF,
