@@ -164,10 +164,10 @@ static void test_whatever_dmabuf_it_is_the_memory_is_registered_once(void **stat
 		fds[i] = new_dmabuf();
 		mrs[i] = get(BASE, 4 * page, 0, fds[i]);
 		assert_ptr_equal(mrs[i], mrs[0]);
-		close(fds[i]);
 	}
 	assert_int_equal(fake.regs, 1);
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		close(fds[i]); /* only now: each has a number of its own */
 		assert_int_equal(fake.deregs, 0);
 		ib_mr_put(cache, mrs[i]);
 	}
