@@ -122,7 +122,7 @@ static void honour_nccl_streams(struct anynet_config *cfg, enum anynet_config_so
 	streams = cfg->io_threads * (cfg->streams_per_nic > 0 ? cfg->streams_per_nic : 1);
 	if (streams > ANYNET_STREAMS_MAX) {
 		anynet_warn("NCCL_SOCKET_NTHREADS %d times NCCL_NSOCKS_PERTHREAD %d exceeds %d; "
-			    "using %d connections per peer",
+			    "using %d TCP connections",
 			    cfg->io_threads, cfg->streams_per_nic, ANYNET_STREAMS_MAX,
 			    ANYNET_STREAMS_MAX);
 		streams = ANYNET_STREAMS_MAX;

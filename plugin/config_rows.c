@@ -80,8 +80,8 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_NSOCKS_PERTHREAD",
 		.initial = "auto",
 		.accepts = "1 to 64, or auto",
-		.doc = "TCP connections of each connection of NCCL, for each pair of NICs. From NCCL's "
-		       "variables: threads times sockets per thread.",
+		.doc = "TCP connections of each NCCL connection, for each pair of NICs. From NCCL's variables: "
+		       "threads times sockets per thread.",
 		NUMBER_FIELD(anynet_parse_auto_int, streams_per_nic, 1, ANYNET_STREAMS_MAX),
 		.lowered = true,
 	},

@@ -13,6 +13,7 @@
 #define SLOWEST     1250           /* bytes per ms: 10 Mb/s */
 #define CALLS_PER_MILLION 200000
 #define AIM_MOST          (5 * SIM_MS)
+#define AIM_STREAMS       6 /* events when the seeds of seeds.txt were found, which are to stay the same runs */
 #define SET_UP_HOPS       32 /* setting up a connection takes at most this many one-way latencies, … */
 #define SET_UP_MOST       (200 * SIM_US) /* … plus this time on the hosts */
 #define FLIPS_MOST        100000 /* per million reads */
@@ -312,7 +313,7 @@ void faults_start(struct plan *plan)
 			start(plan, &plan->faults[i]);
 	aimed.plan = plan;
 	for (unsigned event = 0; event < EVENTS; event++)
-		aimed.random[event] = plan_stream(plan->seed * EVENT_SHORT + event, "aimed faults");
+		aimed.random[event] = plan_stream(plan->seed * AIM_STREAMS + event, "aimed faults");
 }
 
 /* The time until the fault begins. */

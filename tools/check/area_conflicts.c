@@ -117,7 +117,7 @@ static void check_sockets(struct check *check)
 	      "NCCL_SOCKET_NTHREADS=%s times NCCL_NSOCKS_PERTHREAD=%s is %ld sockets per "
 	      "connection; the maximum is 64",
 	      threads, sockets, product);
-	found_why(check, "NCCL uses fewer sockets per thread, anynet 64 connections per peer");
+	found_why(check, "NCCL uses fewer sockets per thread, anynet 64 TCP connections");
 	found_fix(check, "reduce them to a product of at most 64; anynet needs neither");
 }
 

@@ -19,8 +19,7 @@
 #define DEVICES       "/sys/class/infiniband"
 #define VERBS         "/sys/class/infiniband_verbs"
 #define MEMLOCK_LEAST ((rlim_t)64 << 20) /* a rank with a few peers pins more than this */
-
-#define SLOW_FAILOVER_S 20
+#define SLOW_S        20 /* to give up a connection; with the default it takes 2 s */
 
 static void report_verdicts(struct check *check)
 {
@@ -296,7 +295,7 @@ static void check_queue_pairs(struct check *check)
 			  "checksums need TCP, which the other setting forbids: nothing connects");
 		found_fix(check, "unset one of the two");
 	}
-	if (seconds > SLOW_FAILOVER_S) {
+	if (seconds > SLOW_S) {
 		found(check, CHECK_NOTE, "slow-failover",
 		      "with %s=%d a NIC gives up a connection after %.0f s",
 		      host_env("ANYNET_IB_TIMEOUT") ? "ANYNET_IB_TIMEOUT" : "NCCL_IB_TIMEOUT",
@@ -319,8 +318,9 @@ void check_ib(struct check *check)
 		for (size_t j = 0; j < ports.count; j++)
 			check_port_of(check, devices.items[i], ports.items[j]);
 	}
-	if (devices.count && !check->config.ib_disable) {
+	if (has_usable(check))
 		check_queue_pairs(check);
+	if (devices.count && !check->config.ib_disable) {
 		check_memlock(check);
 		check_uverbs(check);
 	}

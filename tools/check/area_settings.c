@@ -196,7 +196,8 @@ static void check_own(struct check *check, const char *name, const char *value, 
 		found(check, row->refused ? CHECK_ERROR : CHECK_WARN, "bad-value",
 		      "%s=%s%s is not accepted", name, value, where);
 		if (row->refused)
-			found_why(check, "it restricts what anynet does; %s takes its place",
+			found_why(check,
+				  "anynet uses %s instead, so that the setting still restricts",
 				  row->refused);
 		else
 			found_why(check, "%s", row->doc);

@@ -44,7 +44,7 @@ void test_too_many_streams_are_lowered_with_one_warning(void **state)
 	(void)state;
 	load_with("NCCL_SOCKET_NTHREADS=16", "NCCL_NSOCKS_PERTHREAD=8", NULL);
 	assert_int_equal(capture_count(0, NULL), 1);
-	assert_int_equal(capture_count(ANYNET_LOG_WARN, "using 64 connections per peer"), 1);
+	assert_int_equal(capture_count(ANYNET_LOG_WARN, "using 64 TCP connections"), 1);
 	assert_int_equal(cfg.streams_per_nic, 64);
 	load_with("NCCL_SOCKET_NTHREADS=40", NULL);
 	assert_int_equal(capture_count(ANYNET_LOG_WARN, "NCCL_SOCKET_NTHREADS 40"), 1);

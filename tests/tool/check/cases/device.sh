@@ -59,10 +59,16 @@ case_ib() {
 	finds port-narrow warn "mlx5_0:2 runs on one lane: 25 Gb/sec" cable
 	write $other/state "1: DOWN"
 	# A GID that is not routable, or that only some hosts can reach: chosen by the user, or by an old NCCL.
-	check ANYNET_CHECKSUM=1 ANYNET_TRANSPORT=ib NCCL_IB_TIMEOUT=22
+	# A port that works.
+	local works=(ANYNET_IBVERBS_LIB="$build/tests/fakes/verbs/libibverbs.so.1"
+		FAKE_VERBS="device fake0 inline=256; port layer=eth gid=0,127.0.0.1,v2,lo")
+	check "${works[@]}" ANYNET_CHECKSUM=1 ANYNET_TRANSPORT=ib NCCL_IB_TIMEOUT=22
 	finds checksum-over-ib error "ANYNET_CHECKSUM=1 with ANYNET_TRANSPORT=ib" "nothing connects"
 	finds slow-failover note "NCCL_IB_TIMEOUT=22" "137 s" ANYNET_IB_TIMEOUT=16
-	check ANYNET_CHECKSUM=1 NCCL_IB_TIMEOUT=16
+	check "${works[@]}" ANYNET_CHECKSUM=1 NCCL_IB_TIMEOUT=16
+	finds_not checksum-over-ib
+	finds_not slow-failover
+	check ANYNET_CHECKSUM=1 ANYNET_TRANSPORT=ib NCCL_IB_TIMEOUT=22
 	finds_not checksum-over-ib
 	finds_not slow-failover
 	check NCCL_IB_GID_INDEX=0

@@ -142,7 +142,7 @@ case_settings() {
 	finds unknown-name warn "export TORCH_NCCL_BLOCKING_WAIT=1"
 	# A value that is to restrict something, and does not.
 	check ANYNET_ALLOW=everybody
-	finds bad-value error "ANYNET_ALLOW=everybody" "none takes its place"
+	finds bad-value error "ANYNET_ALLOW=everybody" "anynet uses none instead"
 	status_is 2
 	# Never overwrite a secret that the other hosts have.
 	write /etc/secret 0123456789abcdef0123456789abcdef
