@@ -23,13 +23,13 @@ for pair in $(grep -oE 'ANYNET_[A-Z0-9_]+=[^` ,;)]+' "$page" | sort -u) \
 	said=$(env -i "$pair" "$tool" config 2>&1 >/dev/null)
 	[[ $said == *ANYNET_SECRET_FILE*cannot\ be\ opened* || -z $said ]] || fail "$pair: $said"
 done
-# The prolog and the init container reject a host with errors, and no other.
+# The prolog and the init container reject a host with errors, and no other. The prolog names the installed file.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/bin"
 ln -s "$tool" "$work/bin/anynet"
 awk '/^```sh$/ { block = ""; on = 1; next } /^```$/ { if (on && block ~ /# prolog/) printf "%s", block; on = 0 }
-	on { block = block $0 "\n" }' "$page" >"$work/prolog"
+	on { block = block $0 "\n" }' "$page" | sed "s:/usr/local/bin/anynet:$work/bin/anynet:" >"$work/prolog"
 sed -n "s/^ *command: \[sh, -c, '\(anynet check.*\)'\]$/\1/p" "$page" >"$work/init"
 for script in prolog init; do
 	[ -s "$work/$script" ] || fail "no $script in $page"

@@ -38,7 +38,8 @@ mkdir "$work/another name"
 # Everything that goes into packages: no tests, and no unrelated files.
 tar -c -C "$source" CMakeLists.txt CMakePresets.json CHANGELOG.md CONTRIBUTING.md LICENSE README.md SECURITY.md \
 	packages.txt bench docs include packaging plugin tools transports | tar -x -C "$work/another name"
-quietly "$cmake" -S "$work/another name" -B "$work/elsewhere" -DBUILD_TESTING=OFF \
+generator=$(sed -n 's/^CMAKE_GENERATOR:INTERNAL=//p' "$build/CMakeCache.txt")
+quietly "$cmake" -G "$generator" -S "$work/another name" -B "$work/elsewhere" -DBUILD_TESTING=OFF \
 	-DANYNET_GLIBC="$glibc" -DANYNET_STATIC="$static" -DCMAKE_BUILD_TYPE="$type" -DCMAKE_C_COMPILER="$compiler"
 for target in "${targets[@]}"; do
 	quietly "$cmake" --build "$work/elsewhere" -j 2 --target "$target"
