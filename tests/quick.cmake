@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `make check` runs: the tests with the label `quick`, in a release and in an ASan+UBSan build. Together they
 # take under six minutes on 2 cores, builds included; `make check-all` runs the others too. A name is quick if
-# one of these regular expressions matches all of it (without the prefix of its build).
+# one of these regular expressions matches all of it (without the prefix of its build). The program of another test is
+# built by the target `slow_tests`, and not by `all`.
 
 set(anynet_quick_both
-	# Tests of a second: unit tests, ABI tests, the corpora of the fuzzers, the checks of the stand-ins.
-	"test_.*" "fuzz_.*" "(cuda|verbs)\\..*" "explain\\..*"
-	"faults\\.(cut-small|cut-checksum|abort-setting-up|abort-standing)")
+	"explain\\..*" "faults\\.(cut-small|cut-checksum|abort-setting-up|abort-standing)")
 
 set(anynet_quick_release
+	# Unit tests that exist in this build only. The stand-ins.
+	"test_(cluster_live_large|copy_code|environment|nccl_h|real_.*|releases)" "(cuda|verbs)\\..*"
 	includes floors sizes artefact install "check\\..*" "docs\\.(commands|links|messages-.*|times|transcripts|words)" "model\\.mutations"
-	# Over TCP: v8 and v12 whole (but `large`, of 1 GiB), of the other versions what a version changes.
-	"conformance\\.tcp\\.v(8|12)\\.(close|connect|crowd|doors|lifecycle|lines|logging|many|memory|nomalloc)"
-	"conformance\\.tcp\\.v(8|12)\\.(properties|replay|secret|select|unauthenticated|threads)"
+	# Over TCP: v12 whole (but `large`, of 1 GiB), of the other versions what a version changes.
+	"conformance\\.tcp\\.v12\\.(close|connect|crowd|doors|lifecycle|lines|logging|many|memory|nomalloc)"
+	"conformance\\.tcp\\.v12\\.(replay|secret|select|unauthenticated|threads)"
+	"conformance\\.tcp\\.v(8|12)\\.properties"
 	"conformance\\.tcp\\.v12\\.[a-z]+-(4streams|1thread|zerocopy|zerocopy-4streams|rendezvous)"
 	"conformance\\.tcp\\.v12\\.[a-km-z]+-cuda(-slow|-checksum|-strict)?"
 	"conformance\\.tcp\\.v[0-9]+\\.(transfer|connect|grouped)"
@@ -29,6 +31,8 @@ set(anynet_quick_release
 	"package\\.(contents|completion|unit)" "real\\.(measure|scenes|errors|dry)")
 
 set(anynet_quick_asan
+	# Unit tests, ABI tests, the corpora of the fuzzers: in the release build they are part of `rest`.
+	"test_.*" "fuzz_.*" "cuda\\..*"
 	"check\\.(clean|files|filter|hostile)"
 	"conformance\\.tcp\\.v12\\.(close|connect|lifecycle|memory|unauthenticated|threads|transfer|grouped|secret|replay)"
 	"conformance\\.tcp\\.v12\\.(transfer|grouped|memory)-4streams"
