@@ -141,7 +141,7 @@ static void set_network(const struct active *active, bool on)
 		nic_of(active)->flips = on ? (unsigned)(active->fault->pick % FLIPS_MOST) : 0;
 		break;
 	case FAULT_NARROW:
-		nic_of(active)->narrow = on ? 1100 : 0;
+		nic_of(active)->narrow = on ? NARROW_BYTES : active->plan->narrow;
 		break;
 	default:
 		break;

@@ -130,6 +130,18 @@ static void draw_network(struct plan *plan)
 	plan->ack_delays = random_chance(&random, 400000) ? ONE_OF(&random, 10000, 500000) : 0;
 }
 
+/* All paths lead through a switch with a small MTU that nobody reports. */
+static void draw_narrow(struct plan *plan, const struct plan_limits *limits)
+{
+	struct sim_random random = plan_stream(plan->seed, "a narrow network");
+
+	if (!plan->turns && !plan->brief && !limits->ib && !limits->stalls && !limits->window &&
+	    !limits->quiet_seconds && random_chance(&random, 30000)) {
+		plan->narrow = NARROW_BYTES;
+		plan->lossy = 0;
+	}
+}
+
 static void draw_traffic(struct plan *plan)
 {
 	struct sim_random random = plan_stream(plan->seed, "traffic"),
@@ -275,7 +287,8 @@ static uint64_t traffic_ns(const struct plan *plan)
 	uint64_t blocks = plan->messages / plan->block + 1, bytes = plan->messages * plan->bytes_max * plan->edge_count;
 
 	return plan->rounds * (blocks * plan->gap_ns + 3 * bytes * SIM_MS / plan->bytes_per_ms +
-			       plan->messages * 8 * plan->latency_ns + (plan->lossy ? plan->messages * SIM_S : 0));
+			       plan->messages * 8 * plan->latency_ns +
+			       (plan_loses(plan) ? plan->messages * SIM_S : 0));
 }
 
 static void draw_quiet(struct plan *plan, unsigned seconds)
@@ -358,7 +371,7 @@ static void set_bounds(struct plan *plan)
 
 	plan->limit_ns = traffic_ns(plan) > plan->faults_end_ns ? traffic_ns(plan) : plan->faults_end_ns;
 	plan->limit_ns += plan->rounds * PATIENCE + (plan->only_kind == -2 ? PATIENCE : 0);
-	plan->stall_ns = STALL_MOST + 4 * queued_ns + (plan->lossy ? 2 * STALL_MOST : 0);
+	plan->stall_ns = STALL_MOST + 4 * queued_ns + (plan_loses(plan) ? 2 * STALL_MOST : 0);
 	/* Data that was copied, and written only in part, leaves when the background thread runs. */
 	plan->spare_ns = SPARE_MOST + queued_ns + (plan->shortens ? 2 * SPARE_MOST : 0);
 	/* Only the queue pair itself reports that its path is dead, and only after its retransmissions. */
@@ -380,6 +393,7 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_limits *limit
 	plan->brief = limits->brief;
 	plan->turns &= !plan->brief;
 	draw_network(plan);
+	draw_narrow(plan, limits);
 	draw_traffic(plan);
 	draw_timeouts(plan);
 	draw_settings(plan);
@@ -411,6 +425,8 @@ void plan_print(const struct plan *plan)
 	       plan->messages, plan->bytes_max, plan->abi, plan->turns ? ", paths fail by turns" : "");
 	if (plan->together)
 		printf("  nothing is sent before accept has returned\n");
+	if (plan->narrow)
+		printf("  segments of more than %u bytes are lost\n", plan->narrow);
 	printf("  latency %" PRIu64 " us, jitter %" PRIu64 " us, loss %u, shortened %u, held up %u per million; "
 	       "gap %" PRIu64 " ms; blocks of %u, %u tags, groups of %u\n",
 	       plan->latency_ns / SIM_US, plan->jitter_ns / SIM_US, plan->lossy, plan->shortens, plan->preempts,

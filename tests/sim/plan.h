@@ -10,6 +10,7 @@
 #define PLAN_ENV_BYTES  64
 #define PLAN_BLOCK_MAX  128
 #define PLAN_AIMED_MAX  12 /* faults aimed at events, per run */
+#define NARROW_BYTES    1100 /* larger segments are lost; those of a narrow connection are smaller */
 
 enum fault_kind {
 	FAULT_CARRIER, /* the cable of a NIC is unplugged; its host is notified */
@@ -101,6 +102,7 @@ struct plan {
 	uint64_t bytes_per_ms, latency_ns, jitter_ns;
 	unsigned mbps; /* the speed that NICs report */
 	unsigned lossy, shortens, preempts, ack_delays;
+	unsigned narrow; /* no larger segment passes a NIC, at any time; 0 = no limit */
 	uint32_t sndbuf, rcvbuf;
 	bool checksum, checksum_at_one; /* … only one of two ranks asks for them */
 	unsigned edge_count, fault_count, setting_count;
@@ -137,6 +139,12 @@ struct plan_limits {
 
 void plan_draw(struct plan *plan, uint64_t seed, const struct plan_limits *limits);
 void plan_print(const struct plan *plan);
+
+/* Are packets lost without a fault? */
+static inline bool plan_loses(const struct plan *plan)
+{
+	return plan->lossy || plan->narrow;
+}
 
 /* A separate random stream per purpose: existing seeds stay valid when new draws are added. */
 struct sim_random plan_stream(uint64_t seed, const char *purpose);

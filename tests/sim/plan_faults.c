@@ -226,7 +226,7 @@ static bool all_fail_with(const struct plan *plan, const struct plan_fault *faul
 
 bool plan_has_spare(const struct plan *plan, uint64_t from_ns, uint64_t to_ns)
 {
-	if (plan->nics < 2 || plan->lossy)
+	if (plan->nics < 2 || plan_loses(plan))
 		return false;
 	for (unsigned i = 0; i < plan->fault_count; i++)
 		if (overlaps(&plan->faults[i], from_ns, to_ns) &&

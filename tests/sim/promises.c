@@ -64,7 +64,7 @@ static uint64_t told_ns(const struct edge_end *end)
 
 	if (peer_of(end)->process->host->dead)
 		return plan->stall_ns + plan->peer_timeout_ns + plan->recovery_timeout_ns;
-	if (plan->lossy || plan_outage(plan, sim_now - QUIET_NS, sim_now))
+	if (plan_loses(plan) || plan_outage(plan, sim_now - QUIET_NS, sim_now))
 		return plan->stall_ns;
 	return plan->spare_ns + TELLING_NS;
 }

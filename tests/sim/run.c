@@ -66,6 +66,7 @@ static void start_hosts(const struct plan *plan)
 
 		for (unsigned j = 0; j < plan->nics; j++)
 			host->nic[j] = (struct sim_nic){ .lossy = plan->lossy,
+							 .narrow = plan->narrow,
 							 .latency_ns = plan->latency_ns,
 							 .jitter_ns = plan->jitter_ns,
 							 .mbps = plan->mbps,

@@ -80,6 +80,9 @@ static const struct step scripts[][24] = {
 	/* closed with SO_LINGER 0 */
 	{ OPEN, { LINGER, 2, 0, 0 }, { CLOSE, 2, 0, 0 }, { POLL, 1, 0, 0 }, { SEND, 1, 0, 1 }, { SEND, 1, 0, 1 },
 	  { RECV, 1, 0, 1 }, { SHUT, 1, 0, SHUT_RDWR } },
+	/* a reset, while data is not acknowledged */
+	{ OPEN, { FILL, 1, 0, 0 }, { LINGER, 2, 0, 0 }, { CLOSE, 2, 0, 0 }, { POLL, 1, 0, 0 }, { OUTQ, 1, 0, 0 },
+	  { SEND, 1, 0, 1 }, { OUTQ, 1, 0, 0 } },
 	/* no listener */
 	{ { LISTEN, 0, 0, 0 }, { CONNECT, 3, 0, 0 }, { CLOSE, 0, 0, 0 }, { POLL, 3, 0, 0 }, { ERROR, 3, 0, 0 },
 	  { RECV, 3, 0, 1 }, { SEND, 3, 0, 1 } },

@@ -436,5 +436,5 @@ ssize_t tcp_peek(struct tcp_socket *tcp, void *data, size_t bytes)
 
 int tcp_unsent(const struct tcp_socket *tcp)
 {
-	return tcp->state == TCP_OPEN ? (int)(tcp->end + tcp->fin - tcp->una) : 0;
+	return tcp->state >= TCP_OPEN ? (int)(tcp->end + tcp->fin - tcp->una) : 0;
 }

@@ -124,8 +124,9 @@ struct stream_progress {
 	unsigned qps_failed;         /* attempts in a row that gave no proven queue pair */
 	/* The NICs between which full-size packets seem to be lost; none = its `from` is UINT8_MAX */
 	struct anynet_wire_pair narrow;
-	unsigned
-		silences; /* connections in a row between the NICs `narrow` that fell silent, since data moved there */
+	/* Connections that fell silent since data moved between the NICs `narrow`: those between them, and those in a
+	 * row with one of them */
+	unsigned silences;
 };
 
 enum stream_state {

@@ -53,6 +53,12 @@ static uint64_t idle_ms(const struct anynet_stream *stream, uint64_t now)
 	return stream->comm->is_send && !stream->qp.carries && until_ms > began_ms ? until_ms - began_ms : 0;
 }
 
+/* Has there been an alarm about the present connection? Small packets may have been answered since. */
+static bool fell_silent(const struct anynet_stream *stream)
+{
+	return stream->alarms.ms > stream->progress.began_ms;
+}
+
 static void stuck(struct anynet_stream *stream, uint64_t now)
 {
 	struct stream_progress *progress = &stream->progress;
@@ -64,9 +70,9 @@ static void stuck(struct anynet_stream *stream, uint64_t now)
 		progress->since_ms = anynet_max(progress->since_ms, waits_ms);
 	else
 		progress->since_ms += idle_ms(stream, now);
-	if (!stream_is_silent(stream))
+	if (!fell_silent(stream))
 		return;
-	if (!pairs_equal(progress->narrow, stream->path.pair))
+	if (!pairs_equal(progress->narrow, stream->path.pair) && progress->vain == 1)
 		progress->silences = 0;
 	progress->narrow = stream->path.pair;
 	progress->silences++;
@@ -154,16 +160,18 @@ uint64_t progress_home_pause_ms(const struct anynet_stream *stream)
 /* Does the present connection join these two NICs, and is it the next one to fall silent? */
 static bool is_silent_too(struct anynet_stream *stream, struct anynet_wire_pair pair)
 {
-	return stream_stands(stream) && stream_is_silent(stream) &&
+	return stream_stands(stream) && fell_silent(stream) &&
 	       pairs_equal(stream->path.pair, pair) && stream->ops->moved(stream) == STREAM_STUCK;
 }
 
 /* The second connection that falls silent shows it: the first may have met an outage, in which handshakes do not pass
- * either. */
+ * either. Nothing moved between two in a row, so they count even if they joined different NICs: all may be narrow. */
 bool progress_is_narrow(struct anynet_stream *stream, struct anynet_wire_pair pair)
 {
-	return pairs_equal(stream->progress.narrow, pair) &&
-	       stream->progress.silences + is_silent_too(stream, pair) >= 2;
+	const struct stream_progress *progress = &stream->progress;
+
+	return (progress->vain > 1 || pairs_equal(progress->narrow, pair)) &&
+	       progress->silences + is_silent_too(stream, pair) >= 2;
 }
 
 void progress_describe(const struct anynet_stream *stream, char *text, size_t bytes)

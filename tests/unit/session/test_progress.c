@@ -253,6 +253,15 @@ static void test_queue_pairs_that_break_soon_follow_each_other_ever_more_slowly(
 	carrier_set_port(&other, false);
 }
 
+/* A connection between these NICs about which there is an alarm, and which is replaced. */
+static void silent_connection(struct anynet_wire_pair pair)
+{
+	stream->path.pair = pair;
+	stream->alarms.ms = UINT64_MAX;
+	connection(5, 0, STREAM_STUCK, 0);
+	stream->alarms.ms = 0;
+}
+
 static void test_silence_makes_a_pair_narrow(void **state)
 {
 	const struct anynet_wire_pair first = { 1, 2 }, other = { 2, 1 };
@@ -265,19 +274,50 @@ static void test_silence_makes_a_pair_narrow(void **state)
 	for (int i = 0; i < 2; i++)
 		connection(5, 0, STREAM_STUCK, 0);
 	assert_false(progress_is_narrow(stream, first)); /* its NIC had lost its carrier */
-	stream->path.health.silent_ms = stream->alarms.ms = 1;
-	connection(5, 0, STREAM_STUCK, 0);
-	stream->path.health.silent_ms = 0;
+	silent_connection(first);
 	assert_false(progress_is_narrow(stream, first)); /* one: an outage would look like this */
+	stream->alarms.ms = UINT64_MAX;
+	assert_true(progress_is_narrow(stream, first)); /* the present one, too */
+	stream->alarms.ms = 0;
 	stream->path.pair = other;
 	connection(5, 0, STREAM_MOVED, 0);
-	stream->path.pair = first;
-	stream->path.health.silent_ms = stream->alarms.ms = 1;
-	connection(5, 0, STREAM_STUCK, 0);
+	assert_false(progress_is_narrow(stream, first));
+	silent_connection(first);
 	assert_true(progress_is_narrow(stream, first));
 	assert_false(progress_is_narrow(stream, other));
 	connection(5, 0, STREAM_MOVED, 0);
 	assert_false(progress_is_narrow(stream, first));
+}
+
+/* All NICs lead through one switch with a small MTU, and the stream takes them in turn. */
+static void test_silence_between_several_nics_makes_all_narrow(void **state)
+{
+	const struct anynet_wire_pair first = { 1, 2 }, other = { 2, 1 };
+
+	(void)state;
+	connection(5, 0, STREAM_STUCK, 0);
+	silent_connection(first);
+	assert_false(progress_is_narrow(stream, first)); /* the one before had been reset */
+	assert_false(progress_is_narrow(stream, other));
+	silent_connection(other);
+	assert_true(progress_is_narrow(stream, first));
+	assert_true(progress_is_narrow(stream, other));
+	connection(5, 0, STREAM_MOVED, 0);
+	assert_false(progress_is_narrow(stream, first));
+	silent_connection(first);
+	assert_false(progress_is_narrow(stream, first)); /* something has moved since the last one */
+}
+
+/* Full-size packets are lost, and heartbeats pass: the path is not silent any more when the next connection stands. */
+static void test_answers_to_small_packets_hide_no_silence(void **state)
+{
+	const struct anynet_wire_pair first = { 1, 2 };
+
+	(void)state;
+	silent_connection(first);
+	stream->path.health.silent_ms = 0;
+	silent_connection(first);
+	assert_true(progress_is_narrow(stream, first));
 }
 
 static void test_what_was_acknowledged_before_is_noted(void **state)
@@ -315,6 +355,8 @@ int main(void)
 		T(test_queue_pairs_made_in_vain_follow_each_other_ever_more_slowly),
 		T(test_queue_pairs_that_break_soon_follow_each_other_ever_more_slowly),
 		T(test_silence_makes_a_pair_narrow),
+		T(test_silence_between_several_nics_makes_all_narrow),
+		T(test_answers_to_small_packets_hide_no_silence),
 		T(test_what_was_acknowledged_before_is_noted),
 		T(test_a_thousand_breaks_are_ten_lines),
 	};
