@@ -398,14 +398,6 @@ static inline bool stream_works(const struct anynet_stream *stream)
 	return stream && stream->state == STREAM_UP;
 }
 
-/* Has an alarm been raised for lack of acknowledgements, and has nothing come since? A lost carrier does not count. */
-static inline bool stream_is_silent(const struct anynet_stream *stream)
-{
-	uint64_t silent_ms = stream->path.health.silent_ms;
-
-	return silent_ms && stream->alarms.ms >= silent_ms;
-}
-
 /* Send comm: may a small message go in a frame of the queue pair, without a CTS? False without a queue pair. */
 static inline bool stream_takes_frames(const struct anynet_stream *stream)
 {

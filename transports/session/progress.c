@@ -53,7 +53,8 @@ static uint64_t idle_ms(const struct anynet_stream *stream, uint64_t now)
 	return stream->comm->is_send && !stream->qp.carries && until_ms > began_ms ? until_ms - began_ms : 0;
 }
 
-/* Has there been an alarm about the present connection? Small packets may have been answered since. */
+/* Has an alarm been raised for lack of acknowledgements by the present connection? Small packets may have been answered
+ * since. A lost carrier does not count. */
 static bool fell_silent(const struct anynet_stream *stream)
 {
 	return stream->alarms.ms > stream->progress.began_ms;
