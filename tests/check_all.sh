@@ -23,7 +23,7 @@ fi
 [ $# -gt 0 ] || { sed -n '/^# Usage/,/^[^#]/s/^# \?//p' "$0" >&2; exit 2; }
 
 # Duration of a part on 2 cores, in minutes, builds included.
-declare -A takes=([quick]=6 [rest]=13 [kinds]=6 [tsan]=16 [fuzz]=8 [clang]=2 [lint]=4 [coverage]=12 [guest]=6 [aarch64]=11 [nccl]=6 [mutations]=35)
+declare -A takes=([quick]=6 [rest]=15 [kinds]=6 [tsan]=16 [fuzz]=8 [clang]=2 [lint]=4 [coverage]=12 [guest]=6 [aarch64]=11 [nccl]=6 [mutations]=35)
 
 red=0
 left_out=''
