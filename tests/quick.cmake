@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `make check` runs: the tests with the label `quick`, in a release and in an ASan+UBSan build. Together they
 # take under six minutes on 2 cores, builds included; `make check-all` runs the others too. A name is quick if
-# one of these regular expressions matches all of it (without the prefix of its build). The program of another test is
-# built by the target `slow_tests`, and not by `all`.
+# one of these regular expressions matches all of it (without the prefix of its build). The programs of other
+# unit tests and fuzzers are built by the target `slow_tests`, and not by `all`.
 
 set(anynet_quick_both
 	"explain\\..*" "faults\\.(cut-small|cut-checksum|abort-setting-up|abort-standing)")

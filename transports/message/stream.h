@@ -124,8 +124,8 @@ struct stream_progress {
 	unsigned qps_failed;         /* attempts in a row that gave no proven queue pair */
 	/* The NICs between which full-size packets seem to be lost; none = its `from` is UINT8_MAX */
 	struct anynet_wire_pair narrow;
-	/* Connections that fell silent since data moved between the NICs `narrow`: those between them, and those in a
-	 * row with one of them */
+	/* Connections that fell silent: those between the NICs `narrow` since data moved there, and those between other
+	 * NICs, if nothing has moved in between */
 	unsigned silences;
 };
 

@@ -74,7 +74,7 @@ static void stuck(struct anynet_stream *stream, uint64_t now)
 	if (!fell_silent(stream))
 		return;
 	if (!pairs_equal(progress->narrow, stream->path.pair) && progress->vain == 1)
-		progress->silences = 0;
+		progress->silences = 0; /* between other NICs, and something has moved since */
 	progress->narrow = stream->path.pair;
 	progress->silences++;
 }
