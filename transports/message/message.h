@@ -72,6 +72,15 @@ static inline unsigned comm_pending(const struct anynet_comm *comm)
 	return message_ops(comm)->pending(comm);
 }
 
+/* Send comm: has there been no room for the latest send? */
+bool send_refused(const struct anynet_comm *comm);
+
+/* Does NCCL wait for this comm: for a request, or for room for one? */
+static inline bool comm_is_waited_for(const struct anynet_comm *comm)
+{
+	return comm_pending(comm) || (comm->is_send && send_refused(comm));
+}
+
 /* Send comm, ten times a second: assume a somewhat higher rate of streams that send nothing while others do. */
 void send_age_rates(struct anynet_comm *comm);
 

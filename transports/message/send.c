@@ -91,6 +91,11 @@ bool send_owes(const struct anynet_comm *base)
 	return false;
 }
 
+bool send_refused(const struct anynet_comm *base)
+{
+	return ((const struct send_comm *)base)->refused;
+}
+
 static uint32_t requests(const struct anynet_comm *base)
 {
 	return ((const struct send_comm *)base)->next_seq;
@@ -122,7 +127,12 @@ static void describe(const struct anynet_comm *base, char *text, size_t bytes)
 		    (!oldest || (int32_t)(msg->seq - oldest->seq) < 0))
 			oldest = msg;
 	}
-	if (!oldest)
+	if (!oldest && comm->refused)
+		snprintf(
+			text, bytes,
+			"a send, for which there is no room before the %u sent last are acknowledged",
+			comm->unconfirmed);
+	else if (!oldest)
 		snprintf(text, bytes, "nothing");
 	else
 		snprintf(text, bytes, "%u sends, the oldest of %zu bytes, tag %u (%s)",
@@ -280,6 +290,7 @@ static void start_message(struct send_comm *comm, struct send_msg *msg, const vo
 	comm->next_seq++;
 	comm->undone++;
 	comm->unconfirmed++;
+	comm->refused = false;
 	if (anynet_unlikely(must_wait(comm, msg)))
 		send_wait_for_cts(comm, msg);
 	else
@@ -368,10 +379,13 @@ int send_post(struct anynet_comm *base, const struct anynet_send *send, struct a
 	struct send_msg *msg = next_slot(comm);
 	int ret;
 
-	if (anynet_unlikely(!msg))
+	if (anynet_unlikely(!msg)) {
+		comm->refused = true;
 		return -EAGAIN;
+	}
 	if (comm_is_ib(base)) {
 		ret = check_for_qp(comm, send);
+		comm->refused |= ret == -EAGAIN;
 		if (anynet_unlikely(ret))
 			return ret;
 		if (must_fetch(comm, send)) {

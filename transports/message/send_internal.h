@@ -83,6 +83,7 @@ struct send_comm {
 	uint32_t outstanding; /* requests not reported done */
 	uint32_t undone;      /* requests not done */
 	uint32_t unconfirmed; /* messages not acknowledged */
+	bool refused; /* there was no room for the latest send: NCCL tries it again and again */
 	uint64_t moved;       /* messages acknowledged, in all */
 	struct send_queue queue;   /* the ready queue: messages with bytes or an RTS to hand to streams */
 	struct send_queue waiting; /* messages that wait for a CTS in the CTS ring, for which they send no RTS */

@@ -115,7 +115,7 @@ static void tell_requests(struct anynet_comm *comm, const struct round *round,
 	out->pending = comm_pending(comm);
 	out->oldest_ms = by_clock(round, oldest_since(tally, out->pending, round->now));
 	/* since_ms restarts at each progress, so a short time is not a stall. */
-	if (!out->pending || round->now < stalled + ASKED_MS || !stalled)
+	if (!comm_is_waited_for(comm) || round->now < stalled + ASKED_MS || !stalled)
 		return;
 	out->stalled_ms = by_clock(round, stalled);
 	message_ops(comm)->describe(comm, out->asked, sizeof(out->asked));

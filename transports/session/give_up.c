@@ -65,7 +65,7 @@ void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t now)
 	if (!give_up_read_last(comm))
 		return;
 	redial_describe(comm, attempts, sizeof(attempts));
-	if (comm_pending(comm))
+	if (comm_is_waited_for(comm))
 		fail(comm, err, why, attempts, now);
 	else
 		end_idle(comm, err, why, attempts);

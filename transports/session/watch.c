@@ -317,12 +317,12 @@ void watch_comm(struct anynet_comm *comm, uint64_t now)
 		ping(comm, now);
 		suspect_all(comm);
 	}
-	if (!comm_pending(comm) || progress != watch->progress || !watch->since_ms) {
+	if (!comm_is_waited_for(comm) || progress != watch->progress || !watch->since_ms) {
 		if (watch->warned)
 			recorder_note(comm, NULL, ANYNET_EVENT_MOVING, 0, now - watch->since_ms,
 				      NULL);
 		watch->progress = progress;
-		watch->since_ms = comm_pending(comm) ? now : 0;
+		watch->since_ms = comm_is_waited_for(comm) ? now : 0;
 		watch->warned = false;
 	}
 	if (watch->since_ms) {

@@ -301,6 +301,48 @@ static void test_so_has_an_idle_sender(void **state)
 	assert_int_equal(pass(10 * RECOVERY_MS), 10 * RECOVERY_MS);
 }
 
+/* All of its sends are done, and none is acknowledged: there is no room for another one. */
+static void open_full_send(void)
+{
+	struct anynet_send next = { .data = pair_out, .bytes = 1 };
+	struct anynet_request *req;
+
+	test.network = UNREACHABLE;
+	local_cfg.replay_bytes = 8 * LOCAL_RING_BYTES; /* enough for all of them */
+	pair_open_send(&test.pair, 1);
+	local_cfg.replay_bytes = LOCAL_RING_BYTES;
+	test.comm = test.pair.send;
+	know_paths(1);
+	for (int i = 0; i < ANYNET_SENDS; i++)
+		pair_send(&test.pair, pair_out, 1);
+	assert_int_equal(anynet_isend(test.comm, &next, &req), 0);
+	assert_null(req);
+}
+
+/* NCCL tries again for ever. */
+static void test_a_sender_without_room_has_not(void **state)
+{
+	(void)state;
+	open_full_send();
+	watch_comm(test.comm, test.now);
+	cut();
+	assert_int_equal(pass(2 * RECOVERY_MS), RECOVERY_MS);
+	assert_int_equal(comm_error(test.comm), -ETIMEDOUT);
+	warned_of(
+		"pending: a send, for which there is no room before the 256 sent last are acknowledged");
+}
+
+static void test_it_has_once_there_is_room(void **state)
+{
+	(void)state;
+	open_full_send();
+	frame_put_ack(test.pair.fds[0], (const uint16_t[]){ 0 }, 1);
+	pair_send(&test.pair, pair_out, 1);
+	watch_comm(test.comm, test.now);
+	cut();
+	assert_int_equal(pass(10 * RECOVERY_MS), 10 * RECOVERY_MS);
+}
+
 static void test_a_sender_that_waits_has_not(void **state)
 {
 	(void)state;
@@ -480,6 +522,8 @@ int main(void)
 		TEST(test_a_closed_one_asks_until_its_sender_ends),
 		TEST(test_an_idle_one_that_nobody_answers_has_time_until_it_is_used),
 		TEST(test_so_has_an_idle_sender),
+		TEST(test_a_sender_without_room_has_not),
+		TEST(test_it_has_once_there_is_room),
 		TEST(test_a_sender_that_waits_has_not),
 		TEST(test_a_sender_without_requests_waits_for_accept),
 		TEST(test_a_half_built_one_asks_until_its_sender_comes_back),
