@@ -77,9 +77,23 @@ struct edge_end *edge_open(struct rank *rank, unsigned edge, bool is_send, unsig
 	return end;
 }
 
+static void all_done_here(struct edge_end *end)
+{
+	edge_shared(end)->done[end->is_send] = true;
+	end->state = END_DRAINS;
+	faults_aim(EVENT_DONE, end->rank->process);
+	end->close_ns =
+		sim_now +
+		(random_chance(&end->random, 500000) ? 0 : random_below(&end->random, SIM_S));
+}
+
 static void set_up(struct edge_end *end)
 {
 	end->state = END_MOVES;
+	if (!plan_of(end)->messages) {
+		all_done_here(end);
+		return;
+	}
 	for (unsigned i = 0; i < slot_count(end); i++) {
 		end->slots[i].data = malloc(slot_room(end));
 		if (!end->slots[i].data)
@@ -252,6 +266,11 @@ static bool has_room(const struct edge_end *end)
 	return end->posted < plan_of(end)->messages && end->posted / block <= end->done / block + 1;
 }
 
+static bool has_enough(const struct edge_end *end)
+{
+	return !end->is_send && plan_of(end)->receives && end->in_flight >= plan_of(end)->receives;
+}
+
 /* NCCL sends once both ends have their connections. */
 static bool must_wait(const struct edge_end *end)
 {
@@ -263,7 +282,8 @@ static bool post(struct edge_end *end)
 	struct request *request = request_at(end, end->in_flight);
 	int ret;
 
-	if (!has_room(end) || (end->is_send && sim_now < edge_due_ns(end)) || must_wait(end))
+	if (!has_room(end) || has_enough(end) || (end->is_send && sim_now < edge_due_ns(end)) ||
+	    must_wait(end))
 		return false;
 	request->handle = NULL;
 	ret = end->is_send ? post_one_send(end, request) : post_receives(end, request);
@@ -299,12 +319,8 @@ static void finish(struct edge_end *end, struct request *request, const int *siz
 		end->done += request_at(end, 0)->count;
 		end->first = (end->first + 1) % slot_count(end);
 	}
-	if (end->done == plan_of(end)->messages) {
-		edge_shared(end)->done[end->is_send] = true;
-		end->state = END_DRAINS;
-		faults_aim(EVENT_DONE, end->rank->process);
-		end->close_ns = sim_now + (random_chance(&end->random, 500000) ? 0 : random_below(&end->random, SIM_S));
-	}
+	if (end->done == plan_of(end)->messages)
+		all_done_here(end);
 }
 
 static bool test(struct edge_end *end, struct request *request)

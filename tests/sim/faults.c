@@ -186,6 +186,15 @@ static void end_host(struct sim_host *host)
 		}
 }
 
+/* All NICs are silent. */
+static void cut_host_off(struct sim_host *host, bool on)
+{
+	for (unsigned i = 0; i < host->nics; i++)
+		host->nic[i].deaf = host->nic[i].dumb = on;
+	for (unsigned i = 0; i < rank_count; i++)
+		ranks[i].cut_off |= ranks[i].process->host == host;
+}
+
 static void kill_rank(struct rank *rank)
 {
 	rank->doomed = true;
@@ -234,6 +243,9 @@ static void set_process(struct active *active, bool on)
 	case FAULT_POWER:
 		if (on)
 			end_host(host_of(active));
+		break;
+	case FAULT_OUTAGE:
+		cut_host_off(host_of(active), on);
 		break;
 	default:
 		break;

@@ -22,9 +22,7 @@
 #define COPIES       40 /* 8 hosts with 2 ranks, and some spare ones */
 #define COPIES_DAYS  72 /* 64 hosts */
 #define WORKERS_MAX  64
-#define FAILURES_MAX 5 /* the search stops after this many */
-
-void run_judge(struct run_result *result, int status);
+#define FAILURES_MAX 5 /* so many are shown, and shrunk */
 
 static struct {
 	const char *plugin, *verbs, *list;

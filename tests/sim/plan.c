@@ -136,16 +136,29 @@ static void draw_narrow(struct plan *plan, const struct plan_limits *limits)
 	struct sim_random random = plan_stream(plan->seed, "a narrow network");
 
 	if (!plan->turns && !plan->brief && !limits->ib && !limits->stalls && !limits->window &&
-	    !limits->quiet_seconds && random_chance(&random, 30000)) {
+	    !limits->quiet_seconds && random_chance(&random, 60000)) {
 		plan->narrow = NARROW_BYTES;
 		plan->lossy = 0;
 	}
 }
 
+/* A network of one host is dead from the beginning on, for longer than a comm may take that uses another one. */
+static void draw_dead(struct plan *plan, const struct plan_limits *limits)
+{
+	struct sim_random random = plan_stream(plan->seed, "dead at set-up");
+
+	plan->dead = plan->nics > 1 && !plan->turns && !plan->brief && !plan->narrow &&
+		     !limits->ib && !limits->stalls && !limits->window && !limits->quiet_seconds &&
+		     random_chance(&random, 60000);
+	if (plan->dead)
+		plan->lossy = 0;
+}
+
 static void draw_traffic(struct plan *plan)
 {
 	struct sim_random random = plan_stream(plan->seed, "traffic"),
-			  groups = plan_stream(plan->seed, "groups of one tag");
+			  groups = plan_stream(plan->seed, "groups of one tag"),
+			  receives = plan_stream(plan->seed, "queue depth");
 
 	plan->messages = ONE_OF(&random, 16, 64, 200, 600);
 	plan->bytes_max = ONE_OF(&random, 64, 4096, 4096, 65536, 65536, 262144, 1048576);
@@ -161,9 +174,37 @@ static void draw_traffic(struct plan *plan)
 	if (plan->block >= 64 && (plan->hosts > 2 || plan->tags > 1))
 		plan->block = 16;
 	plan->group = plan->tags > 1 ? ONE_OF(&random, 1, 2, 4, 8) : ONE_OF(&groups, 1, 1, 1, 2, 4);
+	plan->receives = random_chance(&receives, 200000) ? ONE_OF(&receives, 1, 2, 4) : 0;
 	plan->tags_from = random_chance(&random, 500000) ? (unsigned)random_below(&random, 6) : 0;
 	plan->barrier = random_chance(&random, 500000);
 	plan->abi = (int)ONE_OF(&random, 5, 6, 7, 8, 8, 9, 10, 11, 12, 12);
+}
+
+/* Comms are set up and closed, again and again, and nothing is sent. */
+static void draw_empty(struct plan *plan, const struct plan_limits *limits)
+{
+	struct sim_random random = plan_stream(plan->seed, "no messages");
+
+	if (!plan->turns && !limits->stalls && !limits->window && !limits->quiet_seconds &&
+	    random_chance(&random, 40000)) {
+		plan->messages = 0;
+		plan->rounds = ONE_OF(&random, 2, 4, 8);
+	}
+}
+
+/* As with NCCL's channels: many comms between two ranks. */
+static void draw_channels(struct plan *plan)
+{
+	struct sim_random random = plan_stream(plan->seed, "number of channels");
+
+	plan->channels = 1;
+	if (plan->hosts > 3 || plan->turns || !random_chance(&random, 150000))
+		return;
+	plan->channels = ONE_OF(&random, 2, 4, 8);
+	plan->messages /= plan->channels;
+	plan->messages -= plan->messages % plan->block;
+	if (!plan->messages)
+		plan->messages = plan->block;
 }
 
 /* Makes the network so slow that data is always in flight: then faults hit messages in mid-transfer. */
@@ -230,7 +271,9 @@ static void draw_edges(struct plan *plan, uint64_t pattern)
 {
 	unsigned ranks = plan->hosts * plan->ranks_per_host;
 
-	for (unsigned i = 0; i < ranks; i++) {
+	for (unsigned n = 0; n < ranks * plan->channels; n++) {
+		unsigned i = n % ranks;
+
 		add_edge(plan, i, (i + 1) % ranks);
 		if (pattern % 3 == 1)
 			add_edge(plan, (i + 1) % ranks, i);
@@ -264,10 +307,12 @@ static void keep_some_faults(struct plan *plan, const struct plan_limits *limits
 static void summarize(struct plan *plan)
 {
 	plan->only_kind = -1;
-	for (int event = 0; event < EVENTS; event++)
-		if (plan->aims[event].per_million)
-			plan->only_kind = -2;
 	plan->deadly = false;
+	for (int event = 0; event < EVENTS; event++)
+		if (plan->aims[event].per_million) {
+			plan->only_kind = -2;
+			plan->deadly |= plan->aims[event].kind >= FAULTS_GENTLE;
+		}
 	plan->faults_end_ns = 0;
 	for (unsigned i = 0; i < plan->fault_count; i++) {
 		const struct plan_fault *fault = &plan->faults[i];
@@ -296,9 +341,9 @@ static void draw_quiet(struct plan *plan, unsigned seconds)
 	plan->hosts = 2;
 	plan->nics = 1;
 	plan->ranks_per_host = plan->rounds = 1;
-	plan->tags = plan->group = 1;
+	plan->tags = plan->group = plan->channels = 1;
 	plan->block = 4;
-	plan->setting_count = plan->fault_count = 0;
+	plan->receives = plan->setting_count = plan->fault_count = 0;
 	memset(plan->aims, 0, sizeof(plan->aims));
 	plan->lossy = plan->shortens = plan->preempts = plan->ack_delays = 0;
 	plan->jitter_ns = 0;
@@ -357,7 +402,8 @@ static uint64_t rate_of(const struct plan *plan)
 /* Shrinks messages so large that a run would take seconds of processor time, or longer than its faults. */
 static void limit_bytes(struct plan *plan, uint64_t span_ns)
 {
-	uint64_t most = rate_of(plan) * (span_ns / SIM_MS) * plan->nics, edges = plan->hosts * plan->ranks_per_host;
+	uint64_t most = rate_of(plan) * (span_ns / SIM_MS) * plan->nics,
+		 edges = plan->hosts * plan->ranks_per_host * plan->channels;
 
 	if (most > BYTES_MOST)
 		most = BYTES_MOST;
@@ -394,7 +440,10 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_limits *limit
 	plan->turns &= !plan->brief;
 	draw_network(plan);
 	draw_narrow(plan, limits);
+	draw_dead(plan, limits);
 	draw_traffic(plan);
+	draw_channels(plan);
+	draw_empty(plan, limits);
 	draw_timeouts(plan);
 	draw_settings(plan);
 	draw_checksums(plan);
@@ -425,12 +474,16 @@ void plan_print(const struct plan *plan)
 	       plan->messages, plan->bytes_max, plan->abi, plan->turns ? ", paths fail by turns" : "");
 	if (plan->together)
 		printf("  nothing is sent before accept has returned\n");
+	if (plan->dead)
+		printf("  one path is dead from the beginning on\n");
 	if (plan->narrow)
 		printf("  segments of more than %u bytes are lost\n", plan->narrow);
-	printf("  latency %" PRIu64 " us, jitter %" PRIu64 " us, loss %u, shortened %u, held up %u per million; "
-	       "gap %" PRIu64 " ms; blocks of %u, %u tags, groups of %u\n",
-	       plan->latency_ns / SIM_US, plan->jitter_ns / SIM_US, plan->lossy, plan->shortens, plan->preempts,
-	       plan->gap_ns / SIM_MS, plan->block, plan->tags, plan->group);
+	printf("  latency %" PRIu64 " us, jitter %" PRIu64
+	       " us, loss %u, shortened %u, held up %u per million; "
+	       "gap %" PRIu64 " ms; blocks of %u, %u tags, groups of %u, %u receives at a time\n",
+	       plan->latency_ns / SIM_US, plan->jitter_ns / SIM_US, plan->lossy, plan->shortens,
+	       plan->preempts, plan->gap_ns / SIM_MS, plan->block, plan->tags, plan->group,
+	       plan->receives);
 	if (plan->verbs.hosts)
 		printf("  %s at hosts 0x%" PRIx64 ", time-outs %u times shorter, %u bytes inline, %u pieces%s\n",
 		       plan->verbs.infiniband ? "InfiniBand" : "RoCE", plan->verbs.hosts, plan->verbs.hurry,

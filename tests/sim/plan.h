@@ -41,6 +41,7 @@ enum fault_kind {
 	FAULT_ABORT = FAULTS_GENTLE, /* NCCL closes a comm in mid-transfer */
 	FAULT_KILL,
 	FAULT_POWER, /* a host is lost for good */
+	FAULT_OUTAGE, /* a host has no network for longer than the time-outs */
 	FAULT_KINDS
 };
 
@@ -87,12 +88,15 @@ struct plan_verbs {
 struct plan {
 	uint64_t seed;
 	unsigned hosts, nics, ranks_per_host, messages, rounds;
+	unsigned channels; /* edges side by side */
 	unsigned block; /* messages that are posted in any order; two blocks may be in flight */
 	unsigned tags, group; /* 1 = one tag, single receives */
 	unsigned tags_from;   /* before this block all messages have one tag */
+	unsigned receives;    /* posted at a time; 0 = as many as fit */
 	bool together;        /* nothing is sent before accept has returned, as in NCCL */
 	bool barrier;         /* a sender closes only when the receiver has everything, as at the end of a job */
 	bool turns;           /* two paths fail by turns, without other faults */
+	bool dead;            /* one path is dead while comms are set up */
 	bool brief;           /* faults last for a moment, and time-outs are short: none may pass */
 	bool polls;           /* a rank that waits for a send calls test as often as NCCL does */
 	struct plan_verbs verbs;

@@ -10,20 +10,21 @@
 #define SHORT_RARE  50 /* there are so many more short writes than other events */
 
 const char *const fault_names[FAULT_KINDS] = {
-	"carrier", "silent", "deaf", "dumb", "cut",  "parted", "lossy", "slow", "late", "narrow", "flip",
-	"reset",   "half",   "stop", "nap",  "fork", "calls",  "port",  "gid",	 "device", "qp",   "verbs", "pinned",
-	"switch",
-	"abort",   "kill",   "power",
+	"carrier", "silent", "deaf",   "dumb",  "cut",   "parted", "lossy",
+	"slow",    "late",   "narrow", "flip",  "reset", "half",   "stop",
+	"nap",     "fork",   "calls",  "port",  "gid",   "device", "qp",
+	"verbs",   "pinned", "switch", "abort", "kill",  "power",  "outage",
 };
 
 /* Runs of a thousand in which this kind occurs. */
 static const unsigned chances[FAULT_KINDS] = {
-	[FAULT_CARRIER] = 150, [FAULT_SILENT] = 150, [FAULT_DEAF] = 100,  [FAULT_DUMB] = 100, [FAULT_CUT] = 70,
-	[FAULT_PARTED] = 70,   [FAULT_LOSSY] = 100,  [FAULT_SLOW] = 70,	  [FAULT_LATE] = 70,  [FAULT_NARROW] = 50,
-	[FAULT_FLIP] = 500,    [FAULT_RESET] = 400,  [FAULT_HALF] = 300,  [FAULT_STOP] = 100, [FAULT_NAP] = 100,
-	[FAULT_FORK] = 50,     [FAULT_CALLS] = 100,  [FAULT_PORT] = 300,  [FAULT_GID] = 200,  [FAULT_DEVICE] = 150,
-	[FAULT_QP] = 250,      [FAULT_VERBS] = 500,  [FAULT_PINNED] = 100, [FAULT_ABORT] = 60, [FAULT_KILL] = 60,
-	[FAULT_POWER] = 30,
+	[FAULT_CARRIER] = 150, [FAULT_SILENT] = 150, [FAULT_DEAF] = 100,   [FAULT_DUMB] = 100,
+	[FAULT_CUT] = 70,      [FAULT_PARTED] = 70,  [FAULT_LOSSY] = 100,  [FAULT_SLOW] = 70,
+	[FAULT_LATE] = 70,     [FAULT_NARROW] = 50,  [FAULT_FLIP] = 500,   [FAULT_RESET] = 400,
+	[FAULT_HALF] = 300,    [FAULT_STOP] = 100,   [FAULT_NAP] = 100,    [FAULT_FORK] = 50,
+	[FAULT_CALLS] = 100,   [FAULT_PORT] = 300,   [FAULT_GID] = 200,    [FAULT_DEVICE] = 150,
+	[FAULT_QP] = 250,      [FAULT_VERBS] = 500,  [FAULT_PINNED] = 100, [FAULT_ABORT] = 60,
+	[FAULT_KILL] = 60,     [FAULT_POWER] = 30,   [FAULT_OUTAGE] = 40,
 };
 
 /* Faults during which the peer may be unreachable: their sum must be shorter than the time-out that ends a comm. */
@@ -84,7 +85,10 @@ static void draw_kind(struct plan *plan, enum fault_kind kind, uint64_t span_ns,
 					    .nic = random_next(&random) >> 8,
 					    .pick = random_next(&random) >> 8 };
 
-		if (kind >= FAULTS_GENTLE)
+		if (kind == FAULT_OUTAGE)
+			fault.for_ns =
+				plan->recovery_timeout_ns * random_between(&random, 8, 64) / 8;
+		else if (kind >= FAULTS_GENTLE)
 			fault.for_ns = 1; /* the end of a comm, a process or a host is a moment */
 		if (kind == FAULT_CARRIER || is_of_verbs(kind))
 			fault.at_ns += SIM_S; /* a NIC without a carrier at the start is not used as a device */
@@ -156,6 +160,38 @@ static void draw_aims_at_verbs(struct plan *plan)
 	}
 }
 
+/* The end of a comm or a process, while data is on its way. */
+static void draw_deadly_aims(struct plan *plan)
+{
+	struct sim_random random = plan_stream(plan->seed, "ends of comms");
+	enum plan_event event = (enum plan_event)ONE_OF(&random, EVENT_SHORT, EVENT_BROKE,
+							EVENT_RECOVERED, EVENT_DIALS);
+
+	if (random_chance(&random, 60000))
+		plan->aims[event] = (struct plan_aim){
+			.per_million = ONE_OF(&random, 50000, 300000, 1000000) /
+				       (event == EVENT_SHORT ? SHORT_RARE : 1),
+			.kind = (enum fault_kind)ONE_OF(&random, FAULT_ABORT, FAULT_ABORT,
+							FAULT_ABORT, FAULT_KILL),
+			.for_most_ns = 1,
+		};
+}
+
+/* Comms are set up while one path is dead. Nothing else happens. */
+static void draw_dead(struct plan *plan)
+{
+	struct sim_random random = plan_stream(plan->seed, "a dead path");
+	struct plan_fault fault = { .kind = (enum fault_kind)ONE_OF(&random, FAULT_SILENT,
+								    FAULT_DEAF, FAULT_DUMB,
+								    FAULT_CUT, FAULT_PARTED) };
+
+	fault.for_ns = random_between(&random, 30, 50) * SIM_S;
+	fault.host = random_next(&random) >> 8;
+	fault.other = random_next(&random) >> 8;
+	fault.nic = random_next(&random) >> 8;
+	add(plan, &fault);
+}
+
 void plan_draw_faults(struct plan *plan, uint64_t span_ns)
 {
 	uint64_t outage = 0;
@@ -164,9 +200,14 @@ void plan_draw_faults(struct plan *plan, uint64_t span_ns)
 		draw_turns(plan, span_ns);
 		return;
 	}
+	if (plan->dead) {
+		draw_dead(plan);
+		return;
+	}
 	for (int kind = 0; kind < FAULT_KINDS; kind++)
 		draw_kind(plan, (enum fault_kind)kind, span_ns, &outage);
 	draw_aims(plan);
+	draw_deadly_aims(plan);
 	if (plan->verbs.hosts)
 		draw_aims_at_verbs(plan);
 }

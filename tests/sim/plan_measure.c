@@ -15,10 +15,10 @@
 /* Default settings, and a network in order. */
 static void draw_order(struct plan *plan)
 {
-	plan->ranks_per_host = plan->rounds = plan->tags = plan->group = 1;
+	plan->ranks_per_host = plan->rounds = plan->tags = plan->group = plan->channels = 1;
 	plan->nics = 2;
 	plan->block = STALL_BLOCK;
-	plan->setting_count = plan->fault_count = 0;
+	plan->receives = plan->setting_count = plan->fault_count = 0;
 	plan->checksum = false;
 	memset(plan->aims, 0, sizeof(plan->aims));
 	plan->lossy = plan->shortens = plan->preempts = 0;

@@ -8,6 +8,7 @@
 #define NO_TIME UINT64_MAX
 #define TOLD_NS (100 * SIM_MS) /* with --print, messages that take longer are printed */
 #define QUIET_NS   (10 * SIM_S)
+#define CONNECT_MOST (12 * SIM_S) /* beside a path that works */
 #define TELLING_NS (2 * SIM_S)
 #define MENDED_NS \
 	SIM_S /* the recovery from an earlier fault may take this long; a process that exits does not wait longer */
@@ -21,14 +22,21 @@ static const struct rank *peer_of(const struct edge_end *end)
 
 /* --- errors --- */
 
-/* Data sent before an orderly close is delivered while the process of the closed end lives, but not for ever. What arrives with a
- * bit error is not sent again by an end that has closed: its peer's kernel has acknowledged it. */
+/* Data sent before an orderly close is delivered while the process of the closed end lives, but not for ever: until it has released
+ * everything. What arrives with a bit error is not sent again by an end that has closed: its peer's kernel has acknowledged it. */
 static bool is_cut_short(const struct edge_end *end)
 {
+	const struct plan *plan = plan_of(end);
+	const struct rank *peer = peer_of(end);
 	uint64_t closed_ns = edge_shared(end)->closed_ns;
 
-	return closed_ns && plan_outage(plan_of(end), closed_ns - MENDED_NS, sim_now) &&
-	       (plan_of(end)->checksum || peer_of(end)->process->dead || sim_now >= closed_ns + plan_of(end)->peer_timeout_ns);
+	if (!closed_ns || !plan_outage(plan, closed_ns - MENDED_NS, sim_now))
+		return false;
+	if (plan->checksum)
+		return true;
+	if (peer->returned_ns && peer->returned_ns < closed_ns + plan->peer_timeout_ns)
+		return false;
+	return peer->process->dead || sim_now >= closed_ns + plan->peer_timeout_ns;
 }
 
 /* A comm may end with an error only after the loss of a process or a host, or after one of its ends was closed. */
@@ -36,8 +44,8 @@ bool edge_may_fail(const struct edge_end *end)
 {
 	const struct edge_shared *share = edge_shared(end);
 
-	return end->rank->doomed || peer_of(end)->doomed || share->ended[0] || share->ended[1] ||
-	       is_cut_short(end);
+	return end->rank->doomed || peer_of(end)->doomed || end->rank->cut_off ||
+	       peer_of(end)->cut_off || share->ended[0] || share->ended[1] || is_cut_short(end);
 }
 
 static uint64_t later(uint64_t a, uint64_t b)
@@ -116,6 +124,10 @@ void edge_note_made(const struct edge_end *end)
 	if (!end->is_send && sim_now > since + plan_of(end)->spare_ns &&
 	    plan_has_spare(plan_of(end), since, sim_now))
 		sim_fail("edge %u: accept takes %.1f s beside a path that was whole", end->edge,
+			 (double)(sim_now - since) / 1e9);
+	if (end->is_send && sim_now > since + CONNECT_MOST + plan_of(end)->spare_ns &&
+	    plan_has_spare(plan_of(end), since, sim_now))
+		sim_fail("edge %u: connect takes %.1f s beside a path that was whole", end->edge,
 			 (double)(sim_now - since) / 1e9);
 	since = later(since, calm_ns);
 	if (calm_ns && sim_now > since + plan_of(end)->stall_ns)

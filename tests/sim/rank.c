@@ -121,6 +121,27 @@ static void open_net(struct rank *rank)
 		sim_fail("rank %u: %d devices instead of %u", rank->index, count, rank->plan->nics);
 }
 
+/* A process may have several communicators. This one ends while others are being set up, or later. */
+static void open_unused(struct rank *rank)
+{
+	struct sim_random random = plan_stream(rank->plan->seed, "unused communicator");
+
+	if (!random_chance(&random, 200000))
+		return;
+	random.state += rank->index;
+	if (driver_init(rank->net, &rank->unused, 8, -1, log_line, NULL))
+		sim_fail("rank %u: the second init fails", rank->index);
+	rank->unused_until_ns =
+		sim_now + random_below(&random, ONE_OF(&random, 10, 1000, 10000) * SIM_MS);
+}
+
+static void close_unused(struct rank *rank)
+{
+	if (rank->unused && driver_finalize(rank->net, rank->unused))
+		sim_fail("rank %u: finalize of an unused communicator fails", rank->index);
+	rank->unused = NULL;
+}
+
 static void open_ends(struct rank *rank, unsigned round)
 {
 	struct ends *mine = &ends[rank->index];
@@ -195,6 +216,8 @@ static void run_round(struct rank *rank)
 			thread_sleep(SIM_MS);
 		if (rank->aborts)
 			abort_one(rank);
+		if (sim_now >= rank->unused_until_ns)
+			close_unused(rank);
 		if ((rank->plan->polls && waits_for_send(rank) ? step_often : step_all)(rank, &over, &due_ns) || over)
 			thread_sleep(POLL_LEAST);
 		else
@@ -245,6 +268,7 @@ static void check_returned(struct rank *rank)
 			 rank->process->blocks);
 	if (!are_verbs_back(rank))
 		sim_fail("rank %u: queue pairs or registrations are left after the last close", rank->index);
+	rank->returned_ns = sim_now;
 }
 
 static void *run_rank(void *arg)
@@ -254,12 +278,14 @@ static void *run_rank(void *arg)
 
 	thread_sleep(random_below(&random, STAGGER_MOST));
 	open_net(rank);
+	open_unused(rank);
 	for (unsigned round = 0; round < rank->plan->rounds; round++) {
 		open_ends(rank, round);
 		run_round(rank);
 	}
 	if (random_chance(&random, 500000))
 		check_returned(rank);
+	close_unused(rank);
 	if (driver_finalize(rank->net, rank->ctx))
 		sim_fail("rank %u: finalize fails", rank->index);
 	rank->done = true;

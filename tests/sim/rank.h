@@ -17,11 +17,15 @@ struct rank {
 	const struct plan *plan;
 	struct driver_net *net;
 	void *ctx;
+	void *unused; /* the context of another communicator, without comms; NULL = none */
+	uint64_t unused_until_ns;
 	bool done;   /* it has ended by itself */
+	uint64_t returned_ns; /* everything was back after the last close; 0 = not seen */
 	bool naps;   /* makes no calls */
 	bool aborts; /* closes a comm in mid-transfer */
 	bool doomed; /* its process is killed, or its host lost: it may get errors, and end at any time */
 	uint64_t doomed_ns;
+	bool cut_off; /* its host has, or had, no network for so long that comms end */
 	unsigned errors;
 };
 

@@ -137,7 +137,7 @@ bool run_start(uint64_t seed, const struct plan_limits *limits, struct run_resul
 	_exit(0);
 }
 
-static void judge(struct run_result *result, int status)
+void run_judge(struct run_result *result, int status)
 {
 	if (result->ended)
 		return;
@@ -147,12 +147,6 @@ static void judge(struct run_result *result, int status)
 		 WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU ? ": it spins" : "");
 }
 
-void run_judge(struct run_result *result, int status);
-void run_judge(struct run_result *result, int status)
-{
-	judge(result, status);
-}
-
 void run_one(uint64_t seed, const struct plan_limits *limits, struct run_result *result)
 {
 	int pid, status = 0;
@@ -160,7 +154,7 @@ void run_one(uint64_t seed, const struct plan_limits *limits, struct run_result 
 	if (!run_start(seed, limits, result, &pid))
 		abort();
 	waitpid(pid, &status, 0);
-	judge(result, status);
+	run_judge(result, status);
 }
 
 void run_command(uint64_t seed, const struct plan_limits *limits, char *text, size_t bytes)

@@ -22,6 +22,9 @@ void run_here(const struct plan *plan, struct run_result *result);
 /* Runs in a child. False: fork failed. */
 bool run_start(uint64_t seed, const struct plan_limits *limits, struct run_result *result, int *pid);
 
+/* The child has ended with this status of wait: completes its result. */
+void run_judge(struct run_result *result, int status);
+
 /* Runs in a child and waits for it. */
 void run_one(uint64_t seed, const struct plan_limits *limits, struct run_result *result);
 
