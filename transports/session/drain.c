@@ -60,10 +60,14 @@ bool drain_has_unsent(struct anynet_comm *comm)
 
 		if (!stream)
 			continue;
-		if (!stream_stands(stream))
+		if (!stream_stands(stream)) {
 			unsent |= stream_log_owes(stream);
-		else if (stream->log.next != stream->log.end || stream->ops->backlog(stream))
+		} else if (stream->log.next != stream->log.end || stream->ops->backlog(stream)) {
 			unsent = true;
+			/* No completion may be asked for yet. */
+			if (stream->qp.carries)
+				stream->ops->ping(stream);
+		}
 	}
 	return unsent;
 }

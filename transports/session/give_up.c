@@ -103,7 +103,7 @@ static bool peer_is_gone(const struct anynet_comm *comm, uint64_t now)
  * learn of its end. It ends only if the peer is known to be gone. */
 static bool ends_unnoticed(const struct anynet_comm *comm)
 {
-	return comm_is_half_built(comm) && !comm_pending(comm);
+	return comm_is_half_built(comm) && !comm_is_waited_for(comm);
 }
 
 /* From when does ANYNET_RECOVERY_TIMEOUT count, if the connection was lost at `lost_ms`? If nothing is owed, not before the

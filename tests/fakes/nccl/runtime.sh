@@ -33,5 +33,5 @@ ln -sf libnvidia-ml.so.1 "$out/libnvidia-ml.so"
 
 [ "$check" = check ] || exit 0
 "${compile[@]}" -I../.. -o "$out/runtime_check" \
-	selfcheck/*.c ../selfcheck.c ../../support/check.c -L"$out" -lcudart -ldl
+	selfcheck/*.c ../selfcheck.c ../../support/check.c ../../support/peer.c -L"$out" -lcudart -ldl
 LD_LIBRARY_PATH=$out${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$out/runtime_check"

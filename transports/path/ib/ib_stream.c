@@ -171,14 +171,20 @@ static enum stream_moved ib_moved(struct anynet_stream *base)
 		       : STREAM_IDLE;
 }
 
+/* Will the completion of a request report all that has been posted? */
+static bool is_asked_for(const struct ib_qp *qp)
+{
+	return qp->sq.head != qp->sq.tail && !qp->sq.unsignalled;
+}
+
 static void ib_ping(struct anynet_stream *base)
 {
 	struct ib_qp *qp = to_ib(base)->qp;
 
 	if (!qp)
 		to_ib(base)->over_tcp->ping(base);
-	else if (base->comm->is_send && qp->state == IB_QP_UP && ib_qp_has_room(qp, 1) &&
-		 ib_qp_credits(qp))
+	else if (base->comm->is_send && qp->state == IB_QP_UP && !is_asked_for(qp) &&
+		 ib_qp_has_room(qp, 1) && ib_qp_credits(qp))
 		ib_qp_ping(qp);
 }
 
