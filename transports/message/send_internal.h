@@ -25,7 +25,7 @@ enum send_ready {
 	READY_UNUSED, /* send_ready has not been called */
 	READY_DUE,    /* to be sent */
 	READY_SENT,
-	READY_HEARD, /* it has arrived: an ACK or CTS has come, or a completion has reported it */
+	READY_HEARD, /* it has arrived: an ACK or CTS, a completion, or the position in the answer to a RESUME says so */
 };
 
 /* Chunks of a message that have been handed to streams. */

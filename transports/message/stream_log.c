@@ -121,6 +121,9 @@ int stream_log_rewind(struct anynet_stream *stream, struct stream_position to)
 	for (uint64_t n = frames; n != stream->log.next; n++)
 		if (is_over(stream, &stream_log_at(stream, n)->id))
 			return -EPROTO; /* acknowledged: NCCL may have reused its memory */
+	for (uint64_t n = stream->log.first; n != frames; n++)
+		if (stream_log_at(stream, n)->id.type == ANYNET_FRAME_READY)
+			send_arrived(comm, &stream_log_at(stream, n)->id);
 	for (uint64_t n = frames; n != stream->log.next; n++)
 		send_rewound(comm, &stream_log_at(stream, n)->id);
 	stream->log.first = stream->log.next = stream->log.arrived = frames;

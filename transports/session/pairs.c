@@ -33,7 +33,7 @@ bool pairs_lead_to_peer(const struct comm_paths *paths, struct anynet_wire_pair 
 
 static void add(struct list *list, struct anynet_wire_pair pair)
 {
-	if (list->count == PAIRS_MAX || !pairs_can_dial(list->paths, pair))
+	if (!pairs_can_dial(list->paths, pair))
 		return;
 	for (unsigned i = 0; i < list->count; i++)
 		if (pairs_equal(list->pairs[i], pair))

@@ -5,7 +5,7 @@
 
 #include "session/comm.h"
 
-#define PAIRS_MAX  24
+#define PAIRS_MAX  (ANYNET_HELLO_ADDRS * ANYNET_HELLO_ADDRS) /* all */
 #define PAIRS_NONE ((struct anynet_wire_pair){ UINT8_MAX, UINT8_MAX })
 
 /* What a stream is redialled for, and so the order of the pairs. */

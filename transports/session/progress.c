@@ -116,6 +116,12 @@ bool progress_is_over(struct anynet_stream *stream, uint64_t now)
 	       now >= since_ms + (uint64_t)anynet_net.cfg->recovery_timeout_ms;
 }
 
+unsigned progress_in_vain(const struct anynet_stream *stream)
+{
+	return stream->progress.same > stream->progress.vain ? stream->progress.same
+							     : stream->progress.vain;
+}
+
 uint64_t progress_pause_ms(const struct anynet_stream *stream)
 {
 	unsigned same = stream->progress.same;

@@ -26,6 +26,9 @@ void progress_look(struct anynet_stream *stream, uint64_t now_ms);
 /* Has nothing moved for ANYNET_RECOVERY_TIMEOUT, so that the comm must fail? */
 bool progress_is_over(struct anynet_stream *stream, uint64_t now_ms);
 
+/* The number of connections in a row that have brought nothing, or not moved the receiver's position. */
+unsigned progress_in_vain(const struct anynet_stream *stream);
+
 /* Delay before the next connection, in ms. It grows with the number of connections in a row that began at the same
  * position. */
 uint64_t progress_pause_ms(const struct anynet_stream *stream);

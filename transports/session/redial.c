@@ -54,8 +54,6 @@ static void note(struct recovery *recovery, struct anynet_wire_pair pair, int er
 
 	while (i < recovery->attempt_count && !pairs_equal(recovery->attempts[i].pair, pair))
 		i++;
-	if (i == PAIRS_MAX)
-		return;
 	if (i == recovery->attempt_count)
 		recovery->attempt_count++;
 	recovery->attempts[i] = (struct attempt){ pair, err };

@@ -82,6 +82,14 @@ int comm_transmit(struct anynet_comm *comm)
 	return comm_state(comm);
 }
 
+/* Recovery goes on without a background thread, too, which takes its steps ten times a second. */
+static void look_around(struct anynet_comm *comm, uint64_t now)
+{
+	if (comm->session->recovery && now >= comm->session->watch.looked_ms + 2 * WATCH_MS)
+		atomic_store(&comm->attention, true);
+	watch_glance(comm, false, now);
+}
+
 int comm_turn(struct anynet_comm *comm)
 {
 	int ret;
@@ -100,7 +108,7 @@ int comm_turn(struct anynet_comm *comm)
 			return ret;
 	}
 	if (anynet_unlikely(!(++comm->turns % GLANCE_TURNS)))
-		watch_glance(comm, false, os_now_ms());
+		look_around(comm, os_now_ms());
 	ret = comm_state(comm);
 	return ret || !comm->is_send ? ret : comm_transmit(comm);
 }

@@ -34,6 +34,22 @@ static void test_a_peer_that_nobody_listens_for_is_gone(void **state)
 	warned_of("the peer process has ended");
 }
 
+/* There may be no background thread: a process may lack the right to have another one. */
+static void test_polling_alone_finds_that_the_peer_is_gone(void **state)
+{
+	(void)state;
+	open_send();
+	cut();
+	atomic_store(&test.comm->attention, true);
+	for (unsigned ms = 0; ms < 2 * RECOVERY_MS && !is_over(); ms++) {
+		test.now++;
+		for (int i = 0; i < 16; i++)
+			comm_turn(test.comm);
+	}
+	assert_int_equal(comm_error(test.comm), -ECONNRESET);
+	warned_of("the peer process has ended");
+}
+
 /* A firewall rejects on one path, and the other one is silent, or this host has lost its address there: the process may
  * live. */
 static void test_a_refusal_on_one_path_is_not_the_end_while_another_is_silent(void **state)
@@ -509,6 +525,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_a_peer_that_nobody_listens_for_is_gone),
+		TEST(test_polling_alone_finds_that_the_peer_is_gone),
 		TEST(test_a_refusal_on_one_path_is_not_the_end_while_another_is_silent),
 		TEST(test_refusals_elsewhere_are_not_the_end),
 		TEST(test_it_is_not_with_an_answer_in_between),

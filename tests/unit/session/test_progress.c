@@ -121,6 +121,20 @@ static void test_progress_begins_a_new_row(void **state)
 	assert_int_equal(stream->progress.vain, 2);
 }
 
+/* The kernel has taken what the receiver refuses each time: other NICs may bring it. */
+static void test_connections_that_do_not_move_the_receiver_are_in_vain(void **state)
+{
+	(void)state;
+	connection(5, 0, STREAM_MOVED, 0);
+	assert_int_equal(progress_in_vain(stream), 1);
+	connection(5, 0, STREAM_MOVED, 0);
+	assert_int_equal(progress_in_vain(stream), 2);
+	connection(6, 0, STREAM_STUCK, 0);
+	assert_int_equal(progress_in_vain(stream), 1);
+	connection(6, 0, STREAM_STUCK, 0);
+	assert_int_equal(progress_in_vain(stream), 2);
+}
+
 /* … also while it stands: the next break may come days later. */
 static void test_a_connection_that_moves_forgets_those_before(void **state)
 {
@@ -347,6 +361,7 @@ int main(void)
 		T(test_waiting_time_counts),
 		T(test_what_moves_now_is_not_over),
 		T(test_progress_begins_a_new_row),
+		T(test_connections_that_do_not_move_the_receiver_are_in_vain),
 		T(test_a_connection_that_moves_forgets_those_before),
 		T(test_idle_time_says_nothing),
 		T(test_a_connection_that_was_idle_is_given_its_time),
