@@ -154,3 +154,8 @@ bool corpus_is_working(const struct corpus_case *c)
 		hash = (hash ^ (unsigned char)*p) * 16777619u;
 	return !(hash >> 16 & 1);
 }
+
+bool corpus_is_constructed(const struct corpus_case *c)
+{
+	return !strncmp(c->from, "constructed", strlen("constructed"));
+}

@@ -33,4 +33,7 @@ void corpus_free(struct corpus *corpus);
 /* Half of the cases, selected by their names: rules are written for these; the others only give a score. */
 bool corpus_is_working(const struct corpus_case *c);
 
+/* Not an excerpt: it is not counted in the score, and must be right. */
+bool corpus_is_constructed(const struct corpus_case *c);
+
 #endif

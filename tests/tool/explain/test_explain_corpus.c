@@ -102,18 +102,23 @@ int main(int argc, char **argv)
 {
 	struct corpus *corpus = corpus_read(argv + 1, argc - 1);
 	unsigned counts[2][OUTCOMES] = { 0 };
+	bool all_right = true;
 
 	for (size_t i = 0; i < corpus->count; i++) {
 		const struct corpus_case *c = &corpus->cases[i];
 		struct report *r = reading_report(c->text, c->bytes, SCAN_BLOCK);
 		enum outcome outcome = outcome_of(c, r);
 
-		counts[!corpus_is_working(c)][outcome]++;
-		if (corpus_is_working(c) && outcome != RIGHT)
+		if (corpus_is_constructed(c))
+			all_right &= outcome == RIGHT;
+		else
+			counts[!corpus_is_working(c)][outcome]++;
+		if ((corpus_is_constructed(c) || corpus_is_working(c)) && outcome != RIGHT)
 			tell(c, r, outcome);
 	}
 	print_half("working half", counts[0]);
 	print_half("scoring half", counts[1]);
+	check_that(all_right, "a constructed case is not right");
 	corpus_free(corpus);
 	return 0;
 }
