@@ -100,6 +100,19 @@ static int note_progress(struct scan *s, const struct rule *rule, const struct w
 	return name;
 }
 
+/* Where the trace begins in its lines. The blanks of a progress bar that precedes it on its line are no indent. */
+static size_t trace_column(const struct window *w)
+{
+	static const char head[] = "Traceback";
+	size_t column = w->origin.message, bytes = (size_t)(w->end - w->begin);
+
+	if (bytes < column + sizeof(head) || !memcmp(w->begin + column, head, sizeof(head) - 1))
+		return column;
+	while (column && w->begin[column - 1] == ' ')
+		column--;
+	return column ? column + 1 : 0;
+}
+
 /* Waits for the line with the error. A trace that has not ended is not replaced by one of another process. */
 static void await(struct scan *s, const struct rule *rule, const struct window *w)
 {
@@ -109,7 +122,7 @@ static void await(struct scan *s, const struct rule *rule, const struct window *
 		return;
 	s->awaited = rule;
 	s->awaited_source = source;
-	s->awaited_column = w->origin.message;
+	s->awaited_column = trace_column(w);
 	s->awaited_lines = rule->kind == RULE_TRACE ? TRACE_LINES : 1;
 }
 
