@@ -132,12 +132,6 @@ static void survived_errors_are_warnings(void **state)
 static void handled_errors_are_warnings(void **state)
 {
 	static const char *const texts[] = {
-		"[W socket.cpp:697] [c10d] The client socket has failed to connect to "
-		"[localhost]:29500 (errno: 99 - Cannot assign requested address).\n",
-		"[W socket.cpp:697] [c10d] The client socket has failed to connect to [node1]:29500 "
-		"(errno: 111 - Connection refused).\n"
-		"[W socket.cpp:697] [c10d] The IPv4 network addresses of (node1, 29500) cannot be "
-		"retrieved (gai error: -2 - Name or service not known).\n",
 		"wandb: WARNING OSError: [Errno 28] No space left on device: '/root/.cache'\n",
 		"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n",
 		"Permission denied (publickey,password).\n",
@@ -157,6 +151,41 @@ static void handled_errors_are_warnings(void **state)
 	check_first(with_lines("NVRM: Xid (PCI:0000:af:00): 94, pid=991, Contained: SM\n", 900,
 			       RETRY),
 		    "xid-memory", CONFIDENCE_CERTAIN);
+}
+
+/* Torch repeats attempts to connect. Only if it gives up, they show the cause. */
+static void attempts_are_warnings(void **state)
+{
+	static const struct {
+		const char *text, *id;
+	} rows[] = {
+		{ "[W socket.cpp:697] [c10d] The client socket has failed to connect to "
+		  "[localhost]:29500 (errno: 99 - Cannot assign requested address).\n",
+		  "master-attempt" },
+		{ "[W socket.cpp:697] [c10d] The client socket has failed to connect to "
+		  "[node1]:29500 (errno: 111 - Connection refused).\n",
+		  "master-attempt" },
+		{ "[W socket.cpp:697] [c10d] The client socket has failed to connect to "
+		  "[node1]:29500 (errno: 113 - No route to host).\n",
+		  "master-attempt-no-route" },
+		{ "[W socket.cpp:697] [c10d] The IPv4 network addresses of (node1, 29500) cannot "
+		  "be retrieved (gai error: -2 - Name or service not known).\n",
+		  "master-attempt-name" },
+	};
+	static const char fails[] = "[E socket.cpp:957] [c10d] The client socket has timed out "
+				    "after 900s while trying to connect to (node1, 29500).\n";
+	char text[512];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		if (report_status(read_text(rows[i].text)) != 1)
+			fail_msg("not a warning: %s", rows[i].text);
+		snprintf(text, sizeof(text), "%s%s", rows[i].text, fails);
+		check_first(text, rows[i].id, CONFIDENCE_LIKELY);
+		snprintf(text, sizeof(text), "%s%s", rows[i].text, RETRY);
+		check_first(text, "ib-retry-exceeded", CONFIDENCE_CERTAIN);
+	}
+	check_first(fails, "master-unreachable", CONFIDENCE_CERTAIN);
 }
 
 /* Rank 0 leaves first, or torch tries IPv6. */
@@ -430,6 +459,7 @@ int main(void)
 		cmocka_unit_test(handled_errors_are_ignored),
 		cmocka_unit_test(survived_errors_are_warnings),
 		cmocka_unit_test(handled_errors_are_warnings),
+		cmocka_unit_test(attempts_are_warnings),
 		cmocka_unit_test(normal_ends),
 		cmocka_unit_test(ends_follow_errors),
 		cmocka_unit_test(unknown_messages),
