@@ -17,7 +17,6 @@
 void recovery_stream(struct anynet_comm *comm, struct anynet_stream *stream, bool elsewhere)
 {
 	struct recovery *recovery = recovery_get(comm);
-	unsigned vain = progress_in_vain(stream);
 	struct redial *redial;
 
 	atomic_store(&comm->attention, true);
@@ -32,10 +31,9 @@ void recovery_stream(struct anynet_comm *comm, struct anynet_stream *stream, boo
 	if (stream_stands(stream) || redial->dial.state <= DIAL_HELLO ||
 	    redial->dial.kind == ANYNET_KIND_QP)
 		dial_close(&redial->dial);
-	redial_begin(redial, elsewhere || vain > 1 ? REDIAL_ELSEWHERE : REDIAL_AGAIN,
+	redial_begin(redial,
+		     elsewhere || progress_in_vain(stream) > 1 ? REDIAL_ELSEWHERE : REDIAL_AGAIN,
 		     os_now_ms() + progress_pause_ms(stream));
-	if (vain > 2)
-		redial->tries = vain - 2; /* the first pairs of the list have had their turn */
 }
 
 /* A stream that is back or works again is dialled no more, unless it can have a better path. */
