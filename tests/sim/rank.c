@@ -121,7 +121,7 @@ static void open_net(struct rank *rank)
 		sim_fail("rank %u: %d devices instead of %u", rank->index, count, rank->plan->nics);
 }
 
-/* A process may have several communicators. This one ends while others are being set up, or later. */
+/* A process may have several communicators. This one ends while the comms of the other are set up, or later. */
 static void open_unused(struct rank *rank)
 {
 	struct sim_random random = plan_stream(rank->plan->seed, "unused communicator");

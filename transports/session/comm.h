@@ -224,7 +224,8 @@ bool drain_start(struct anynet_comm *comm);
 /* One step of draining, with the comm's lock. True: the comm may be destroyed. */
 bool drain_over(struct anynet_comm *comm);
 
-/* With the comm's lock: does a comm that NCCL has not closed hold sends, all reported done, that the peer's host may not have? */
+/* With the comm's lock, at exit: does a comm that NCCL has not closed hold sends, all reported done, that the peer's host may not
+ * have? If only a queue pair knows, it is asked by a heartbeat: call again. */
 bool drain_has_unsent(struct anynet_comm *comm);
 
 #endif

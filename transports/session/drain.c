@@ -64,7 +64,7 @@ bool drain_has_unsent(struct anynet_comm *comm)
 			unsent |= stream_log_owes(stream);
 		} else if (stream->log.next != stream->log.end || stream->ops->backlog(stream)) {
 			unsent = true;
-			/* No completion may be asked for yet. */
+			/* What is posted last may be unsignalled; the heartbeat is not. */
 			if (stream->qp.carries)
 				stream->ops->ping(stream);
 		}
