@@ -81,7 +81,7 @@ void comm_take_rest(struct anynet_comm *comm)
 
 		if (!stream || stream_stands(stream))
 			continue;
-		comm->session->unread |= ib_stream_take_rest(stream) && !comm_is_closed(comm);
+		comm->session->unread |= ib_stream_take_rest(stream) && !comm_is_closed(comm) && !comm_pending(comm);
 		if (comm->noted && comm_settle(comm))
 			comm_close_streams(comm);
 		else if (stream->bye.came)

@@ -187,6 +187,7 @@ int comm_stream_broke(struct anynet_comm *comm, struct anynet_stream *stream, in
  * Receive comm of an IB device: take in frames that the former queue pairs of broken streams have received, as far as
  * receives are posted. The sender may have sent everything and closed since; its BYE then ends the comm without an
  * error. While frames still wait for receives that NCCL may post, session->unread is set, and recovery must not give up.
+ * If a receive is posted, they wait for what another stream has to bring, and it may.
  */
 void comm_take_rest(struct anynet_comm *comm);
 

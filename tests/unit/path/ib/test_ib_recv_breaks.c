@@ -130,6 +130,38 @@ static void test_what_a_queue_pair_had_brought_when_it_broke_counts(void **state
 	position(3);
 }
 
+/* What no receive is posted for stays, whatever is known of the sender. What waits for a message that another queue pair has
+ * lost does not keep recovery from giving up. */
+static void test_recovery_may_give_up_what_waits_for_another_queue_pair(void **state)
+{
+	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+
+	(void)state;
+	for (int posted = 0; posted < 2; posted++) {
+		struct anynet_request *req = NULL;
+
+		capture_allow_warn();
+		local_cfg.recovery_timeout_ms = 60000;
+		open_recv(2);
+		for (unsigned i = 0; i < 2; i++)
+			ib_bring(ib_qp_of(pair.recv, i), &ping, NULL, 0);
+		bring(1, 1, 100);
+		if (posted)
+			req = pair_irecv(&pair, pair_in, 100, 0);
+		ib_turn(pair.recv);
+		comm_enter(pair.recv);
+		comm_stream_broke(pair.recv, pair.recv->streams[0], -ETIMEDOUT);
+		comm_stream_broke(pair.recv, pair.recv->streams[1], -ETIMEDOUT);
+		comm_attend(pair.recv);
+		assert_int_equal(pair.recv->session->unread, !posted);
+		comm_cancel(pair.recv);
+		comm_leave(pair.recv);
+		if (req)
+			pair_fails(req, -ECANCELED);
+		pair_close(&pair);
+	}
+}
+
 /* The adapter's acknowledgement may be lost with it. Then only the answer to RESUME says that the message has come. */
 static void test_a_closed_receiver_stays_for_a_queue_pair_that_broke(void **state)
 {
@@ -380,6 +412,7 @@ int main(void)
 		T(test_ready_may_come_by_tcp_after_the_proof),
 		T(test_the_end_of_a_connection_that_waits_is_seen),
 		T(test_what_a_queue_pair_had_brought_when_it_broke_counts),
+		T(test_recovery_may_give_up_what_waits_for_another_queue_pair),
 		T(test_a_closed_receiver_stays_for_a_queue_pair_that_broke),
 		T(test_a_closed_receiver_sees_a_queue_pair_break_behind_an_unexpected_message),
 		T(test_a_closed_receiver_sees_its_bye_arrive_behind_an_unexpected_message),
