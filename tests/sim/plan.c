@@ -9,12 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define EAGER      "ANYNET_TCP_EAGER"
-#define STALL_MOST (8 * SIM_S)
-#define SPARE_MOST SIM_S
+#define STALL_MOST    (8 * SIM_S)
+#define SPARE_MOST    SIM_S
 #define BYTES_MOST    (UINT64_C(64) << 20)
 #define QUEUED_LITTLE (10 * SIM_MS)
-#define PATIENCE   (60 * SIM_S) /* after the last fault */
+#define PATIENCE      (60 * SIM_S) /* after the last fault */
 
 struct sim_random plan_stream(uint64_t seed, const char *purpose)
 {
@@ -29,84 +28,6 @@ struct sim_random plan_stream(uint64_t seed, const char *purpose)
 unsigned plan_one_of(struct sim_random *random, const unsigned *values, unsigned count)
 {
 	return values[random_below(random, count)];
-}
-
-/* --- settings --- */
-
-static void setting(struct plan *plan, const char *name, unsigned value)
-{
-	snprintf(plan->settings[plan->setting_count++], PLAN_ENV_BYTES, "%s=%u", name, value);
-}
-
-static void draw_settings(struct plan *plan)
-{
-	static const struct {
-		const char *name;
-		unsigned per_thousand, values[5], count;
-	} rows[] = {
-		{ "ANYNET_TCP_CONNECTIONS", 400, { 1, 2, 3, 4, 8 }, 5 },
-		{ EAGER, 250, { 0, 64, 1000, 65536 }, 4 },
-		{ "ANYNET_TCP_REPLAY", 250, { 4096, 16384, 1048576 }, 3 },
-		{ "ANYNET_TCP_KEEP", 400, { 0, 65536, 8388608 }, 3 },
-		{ "ANYNET_TCP_CHUNK", 250, { 4096, 32768, 1048576 }, 3 },
-		{ "ANYNET_CHECKSUM", 300, { 1 }, 1 },
-		{ "ANYNET_IO_THREADS", 200, { 1, 2, 4 }, 3 },
-		{ "ANYNET_TCP_SNDBUF", 250, { 4096, 65536 }, 2 },
-		{ "ANYNET_TCP_RCVBUF", 250, { 4096, 65536 }, 2 },
-	};
-
-	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct sim_random random = plan_stream(plan->seed, rows[i].name);
-
-		if (random_chance(&random, rows[i].per_thousand * 1000))
-			setting(plan, rows[i].name, plan_one_of(&random, rows[i].values, rows[i].count));
-	}
-	for (unsigned i = 0; i < plan->setting_count; i++)
-		plan->checksum |= !strcmp(plan->settings[i], "ANYNET_CHECKSUM=1");
-}
-
-static void draw_checksums(struct plan *plan)
-{
-	struct sim_random random = plan_stream(plan->seed, "checksums at one rank");
-
-	plan->checksum_at_one = random_chance(&random, 500000);
-}
-
-/* Then so many acknowledgements are owed at a time that they do not fit into one word of bits. */
-static void draw_all_asked_for(struct plan *plan)
-{
-	struct sim_random random = plan_stream(plan->seed, "all asked for");
-	unsigned kept = 0;
-
-	if (plan->block < 64 || !random_chance(&random, 500000))
-		return;
-	for (unsigned i = 0; i < plan->setting_count; i++)
-		if (strncmp(plan->settings[i], EAGER "=", strlen(EAGER "=")))
-			memmove(plan->settings[kept++], plan->settings[i], PLAN_ENV_BYTES);
-	plan->setting_count = kept;
-	setting(plan, EAGER, 0);
-}
-
-static void draw_timeouts(struct plan *plan)
-{
-	struct sim_random random = plan_stream(plan->seed, "timeouts");
-	unsigned peer = random_chance(&random, 500000) ? 30 : ONE_OF(&random, 2, 5, 10);
-
-	plan->peer_timeout_ns = peer * SIM_S;
-	plan->recovery_timeout_ns = 60 * SIM_S;
-	if (peer != 30)
-		setting(plan, "ANYNET_PEER_TIMEOUT", peer);
-}
-
-/* Idle times and many short faults outlast these time-outs, a single fault does not. */
-static void draw_brief(struct plan *plan)
-{
-	plan->setting_count = 0;
-	plan->checksum = false;
-	plan->peer_timeout_ns = 3 * SIM_S;
-	plan->recovery_timeout_ns = 5 * SIM_S;
-	setting(plan, "ANYNET_PEER_TIMEOUT", 3);
-	setting(plan, "ANYNET_RECOVERY_TIMEOUT", 5);
 }
 
 /* --- the network and its traffic --- */
@@ -128,30 +49,6 @@ static void draw_network(struct plan *plan)
 	plan->sndbuf = ONE_OF(&random, 87040, 2621440, 2621440);
 	plan->rcvbuf = ONE_OF(&random, 131072, 3145728, 3145728);
 	plan->ack_delays = random_chance(&random, 400000) ? ONE_OF(&random, 10000, 500000) : 0;
-}
-
-/* All paths lead through a switch with a small MTU that nobody reports. */
-static void draw_narrow(struct plan *plan, const struct plan_limits *limits)
-{
-	struct sim_random random = plan_stream(plan->seed, "a narrow network");
-
-	if (!plan->turns && !plan->brief && !limits->ib && !limits->stalls && !limits->window &&
-	    !limits->quiet_seconds && random_chance(&random, 60000)) {
-		plan->narrow = NARROW_BYTES;
-		plan->lossy = 0;
-	}
-}
-
-/* A network of one host is dead from the beginning on, for longer than a comm may take that uses another one. */
-static void draw_dead(struct plan *plan, const struct plan_limits *limits)
-{
-	struct sim_random random = plan_stream(plan->seed, "dead at set-up");
-
-	plan->dead = plan->nics > 1 && !plan->turns && !plan->brief && !plan->narrow &&
-		     !limits->ib && !limits->stalls && !limits->window && !limits->quiet_seconds &&
-		     random_chance(&random, 60000);
-	if (plan->dead)
-		plan->lossy = 0;
 }
 
 static void draw_traffic(struct plan *plan)
@@ -178,18 +75,6 @@ static void draw_traffic(struct plan *plan)
 	plan->tags_from = random_chance(&random, 500000) ? (unsigned)random_below(&random, 6) : 0;
 	plan->barrier = random_chance(&random, 500000);
 	plan->abi = (int)ONE_OF(&random, 5, 6, 7, 8, 8, 9, 10, 11, 12, 12);
-}
-
-/* Comms are set up and closed, again and again, and nothing is sent. */
-static void draw_empty(struct plan *plan, const struct plan_limits *limits)
-{
-	struct sim_random random = plan_stream(plan->seed, "no messages");
-
-	if (!plan->turns && !limits->stalls && !limits->window && !limits->quiet_seconds &&
-	    random_chance(&random, 40000)) {
-		plan->messages = 0;
-		plan->rounds = ONE_OF(&random, 2, 4, 8);
-	}
 }
 
 /* As with NCCL's channels: many comms between two ranks. */
@@ -233,26 +118,6 @@ static void draw_set_up(struct plan *plan)
 	struct sim_random random = plan_stream(plan->seed, "set-up");
 
 	plan->together = random_chance(&random, 600000);
-}
-
-/* Two paths that fail by turns: each works at least while the other one does not. */
-static uint64_t draw_turns(struct plan *plan)
-{
-	struct sim_random random = plan_stream(plan->seed, "turns");
-	uint64_t span_ns = ONE_OF(&random, 20, 60) * SIM_S;
-
-	plan->hosts = 2;
-	plan->nics = 2;
-	plan->ranks_per_host = plan->rounds = 1;
-	plan->lossy = 0;
-	plan->messages = ONE_OF(&random, 200, 600, 2000);
-	plan->bytes_max = ONE_OF(&random, 4096, 65536, 1048576);
-	plan->bytes_per_ms = 125000;
-	plan->mbps = 1000;
-	plan->setting_count = 0;
-	plan->peer_timeout_ns = 30 * SIM_S;
-	plan->gap_ns = span_ns * plan->block / plan->messages;
-	return span_ns;
 }
 
 /* --- who sends to whom --- */
@@ -336,27 +201,6 @@ static uint64_t traffic_ns(const struct plan *plan)
 			       (plan_loses(plan) ? plan->messages * SIM_S : 0));
 }
 
-static void draw_quiet(struct plan *plan, unsigned seconds)
-{
-	plan->hosts = 2;
-	plan->nics = 1;
-	plan->ranks_per_host = plan->rounds = 1;
-	plan->tags = plan->group = plan->channels = 1;
-	plan->block = 4;
-	plan->receives = plan->setting_count = plan->fault_count = 0;
-	memset(plan->aims, 0, sizeof(plan->aims));
-	plan->lossy = plan->shortens = plan->preempts = plan->ack_delays = 0;
-	plan->jitter_ns = 0;
-	plan->bytes_per_ms = 1250000;
-	plan->mbps = 10000;
-	plan->latency_ns = 5000;
-	plan->bytes_max = 65536;
-	plan->abi = 12;
-	plan->peer_timeout_ns = 30 * SIM_S;
-	plan->messages = 4 * seconds;
-	plan->gap_ns = SIM_S;
-}
-
 static void limit(unsigned *value, unsigned most)
 {
 	if (most && *value > most)
@@ -381,7 +225,7 @@ static void take_away(struct plan *plan, const struct plan_limits *limits)
 		plan->shortens = plan->preempts = plan->ack_delays = 0;
 	keep_some_faults(plan, limits);
 	if (limits->quiet_seconds)
-		draw_quiet(plan, limits->quiet_seconds);
+		plan_draw_quiet(plan, limits->quiet_seconds);
 }
 
 /* One window passes per round trip. */
@@ -439,21 +283,14 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_limits *limit
 	plan->brief = limits->brief;
 	plan->turns &= !plan->brief;
 	draw_network(plan);
-	draw_narrow(plan, limits);
-	draw_dead(plan, limits);
 	draw_traffic(plan);
 	draw_channels(plan);
-	draw_empty(plan, limits);
-	draw_timeouts(plan);
-	draw_settings(plan);
-	draw_checksums(plan);
-	draw_all_asked_for(plan);
-	if (plan->brief)
-		draw_brief(plan);
+	plan_draw_subject(plan, limits);
+	plan_draw_settings(plan);
 	draw_set_up(plan);
 	if (limits->ib)
 		plan_draw_verbs(plan);
-	span_ns = plan->turns ? draw_turns(plan) : draw_pace(plan);
+	span_ns = plan->turns ? plan_draw_turns(plan) : draw_pace(plan);
 	limit_bytes(plan, span_ns);
 	plan_draw_faults(plan, span_ns);
 	take_away(plan, limits);

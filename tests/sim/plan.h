@@ -157,6 +157,18 @@ unsigned plan_one_of(struct sim_random *random, const unsigned *values, unsigned
 #define ONE_OF(random, ...) \
 	plan_one_of(random, (const unsigned[]){ __VA_ARGS__ }, sizeof((unsigned[]){ __VA_ARGS__ }) / sizeof(unsigned))
 
+/* --- settings (plan_settings.c) --- */
+
+void plan_draw_settings(struct plan *plan);
+
+/* --- runs about one subject (plan_subject.c) --- */
+
+/* A network that loses large packets, a path that is dead while comms are set up, comms without messages; in most runs none. */
+void plan_draw_subject(struct plan *plan, const struct plan_limits *limits);
+
+/* Two paths that fail by turns. Returns the time in which faults begin. */
+uint64_t plan_draw_turns(struct plan *plan);
+
 /* --- RDMA NICs (plan_verbs.c) --- */
 
 bool plan_has_verbs(const struct plan *plan, unsigned host);
@@ -180,6 +192,9 @@ void plan_draw_stalls(struct plan *plan, enum fault_kind kind);
 
 void plan_draw_window(struct plan *plan, unsigned hosts);
 uint64_t plan_window_ns(void);
+
+/* Two hosts that exchange a message in both directions four times a second, without faults. */
+void plan_draw_quiet(struct plan *plan, unsigned seconds);
 
 /* --- faults (plan_faults.c) --- */
 

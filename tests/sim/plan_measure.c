@@ -86,3 +86,24 @@ void plan_draw_window(struct plan *plan, unsigned hosts)
 		.pick = random_next(&random) >> 8,
 	};
 }
+
+void plan_draw_quiet(struct plan *plan, unsigned seconds)
+{
+	plan->hosts = 2;
+	plan->nics = 1;
+	plan->ranks_per_host = plan->rounds = 1;
+	plan->tags = plan->group = plan->channels = 1;
+	plan->block = 4;
+	plan->receives = plan->setting_count = plan->fault_count = 0;
+	memset(plan->aims, 0, sizeof(plan->aims));
+	plan->lossy = plan->shortens = plan->preempts = plan->ack_delays = 0;
+	plan->jitter_ns = 0;
+	plan->bytes_per_ms = 1250000;
+	plan->mbps = 10000;
+	plan->latency_ns = 5000;
+	plan->bytes_max = 65536;
+	plan->abi = 12;
+	plan->peer_timeout_ns = 30 * SIM_S;
+	plan->messages = 4 * seconds;
+	plan->gap_ns = SIM_S;
+}
