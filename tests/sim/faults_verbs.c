@@ -28,6 +28,8 @@ void faults_set_port(struct sim_host *host, unsigned nic, bool down)
 {
 	char script[ORDER_BYTES];
 
+	if (ranks[0].plan->apart && !nic)
+		return;
 	host->nic[nic].port_down += down ? 1 : -1u;
 	snprintf(script, sizeof(script), "set " VERBS_PREFIX "%u:1 state=%s", nic,
 		 host->nic[nic].port_down ? "down" : "active");

@@ -107,6 +107,8 @@ static uint64_t draw_pace(struct plan *plan)
 	struct sim_random random = plan_stream(plan->seed, "pace");
 	uint64_t span_ns = ONE_OF(&random, 3, 10, 30) * SIM_S, blocks = plan->messages / plan->block;
 
+	if (plan->apart)
+		span_ns *= 10;
 	plan->gap_ns = random_between(&random, 500, 1500) * span_ns / 1000 / (blocks ? blocks : 1);
 	if (random_chance(&random, 600000))
 		slow_down(plan);
@@ -125,10 +127,11 @@ static void draw_set_up(struct plan *plan)
 static void add_edge(struct plan *plan, unsigned from, unsigned to)
 {
 	struct plan_edge *edge = &plan->edges[plan->edge_count];
+	unsigned dev = plan->edge_count % plan_devices(plan);
 
 	if (plan->edge_count == PLAN_EDGES_MAX)
 		return;
-	*edge = (struct plan_edge){ from, to, plan->edge_count % plan->nics, plan->edge_count % plan->nics };
+	*edge = (struct plan_edge){ from, to, dev, dev };
 	plan->edge_count++;
 }
 
@@ -313,6 +316,8 @@ void plan_print(const struct plan *plan)
 		printf("  nothing is sent before accept has returned\n");
 	if (plan->dead)
 		printf("  one path is dead from the beginning on\n");
+	if (plan->apart)
+		printf("  the first network has no RDMA\n");
 	if (plan->narrow)
 		printf("  segments of more than %u bytes are lost\n", plan->narrow);
 	printf("  latency %" PRIu64 " us, jitter %" PRIu64

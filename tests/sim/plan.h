@@ -97,6 +97,7 @@ struct plan {
 	bool barrier;         /* a sender closes only when the receiver has everything, as at the end of a job */
 	bool turns;           /* two paths fail by turns, without other faults */
 	bool dead;            /* one path is dead while comms are set up */
+	bool apart;           /* the first network has no RDMA, and only it fails */
 	bool brief;           /* faults last for a moment, and time-outs are short: none may pass */
 	bool polls;           /* a rank that waits for a send calls test as often as NCCL does */
 	struct plan_verbs verbs;
@@ -143,6 +144,12 @@ struct plan_limits {
 
 void plan_draw(struct plan *plan, uint64_t seed, const struct plan_limits *limits);
 void plan_print(const struct plan *plan);
+
+/* Number of devices of each rank. */
+static inline unsigned plan_devices(const struct plan *plan)
+{
+	return plan->nics - plan->apart;
+}
 
 /* Are packets lost without a fault? */
 static inline bool plan_loses(const struct plan *plan)

@@ -192,6 +192,22 @@ static void draw_dead(struct plan *plan)
 	add(plan, &fault);
 }
 
+/* The control network fails once, for longer than the time-outs. */
+static void draw_apart(struct plan *plan)
+{
+	struct sim_random random = plan_stream(plan->seed, "a dead control network");
+	struct plan_fault fault = {
+		.kind = (enum fault_kind)ONE_OF(&random, FAULT_CARRIER, FAULT_SILENT, FAULT_DEAF,
+						FAULT_DUMB, FAULT_CUT, FAULT_PARTED)
+	};
+
+	fault.at_ns = random_between(&random, 3, 10) * SIM_S;
+	fault.for_ns = random_between(&random, 30, 200) * SIM_S;
+	fault.host = random_next(&random) >> 8;
+	fault.other = random_next(&random) >> 8;
+	add(plan, &fault);
+}
+
 void plan_draw_faults(struct plan *plan, uint64_t span_ns)
 {
 	uint64_t outage = 0;
@@ -202,6 +218,10 @@ void plan_draw_faults(struct plan *plan, uint64_t span_ns)
 	}
 	if (plan->dead) {
 		draw_dead(plan);
+		return;
+	}
+	if (plan->apart) {
+		draw_apart(plan);
 		return;
 	}
 	for (int kind = 0; kind < FAULT_KINDS; kind++)

@@ -40,11 +40,23 @@ static void draw_empty(struct plan *plan, const struct plan_limits *limits)
 	}
 }
 
+/* The first network has no RDMA, and carries the TCP connections of all comms. Only it fails. */
+static void draw_apart(struct plan *plan, const struct plan_limits *limits)
+{
+	struct sim_random random = plan_stream(plan->seed, "control network apart");
+
+	plan->apart = is_free(plan, limits) && !plan->brief && limits->ib && plan->nics > 1 &&
+		      random_chance(&random, 60000);
+	if (plan->apart)
+		plan->rounds = 1;
+}
+
 void plan_draw_subject(struct plan *plan, const struct plan_limits *limits)
 {
 	draw_narrow(plan, limits);
 	draw_dead(plan, limits);
 	draw_empty(plan, limits);
+	draw_apart(plan, limits);
 }
 
 /* Two paths that fail by turns: each works at least while the other one does not. */

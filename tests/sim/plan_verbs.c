@@ -28,7 +28,7 @@ static void draw_checksum(struct plan *plan)
 {
 	struct sim_random random = plan_stream(plan->seed, "verbs checksum");
 
-	if (random_chance(&random, 100000))
+	if (random_chance(&random, 100000) && !plan->apart)
 		return;
 	drop_setting(plan, "ANYNET_CHECKSUM");
 	plan->checksum = false;
@@ -93,10 +93,15 @@ void plan_draw_verbs(struct plan *plan)
 		.inline_bytes = ONE_OF(&random, 0, 64, 512, 512),
 		.sges = ONE_OF(&random, 1, 16, 16),
 	};
-	if (random_chance(&random, 900000))
+	if (random_chance(&random, 900000) || plan->apart)
 		plan->lossy = 0;
 	draw_checksum(plan);
 	draw_settings(plan);
+	if (plan->apart) {
+		plan->verbs.hosts = all;
+		snprintf(plan->settings[plan->setting_count++], PLAN_ENV_BYTES,
+			 "NCCL_SOCKET_IFNAME==eth0");
+	}
 }
 
 static int describe_port(const struct plan *plan, unsigned host, unsigned nic, char *text, size_t bytes)
@@ -117,7 +122,7 @@ void plan_describe_verbs(const struct plan *plan, unsigned host, char *text, siz
 	size_t n = (size_t)snprintf(text, bytes, "hurry %u; progress %s;", plan->verbs.hurry,
 				    plan->verbs.by_caller ? "caller" : "thread");
 
-	for (unsigned i = 0; i < plan->nics && n < bytes; i++) {
+	for (unsigned i = plan->apart; i < plan->nics && n < bytes; i++) {
 		n += (size_t)snprintf(text + n, bytes - n, "device " VERBS_PREFIX "%u inline=%u max_sge=%u;", i,
 				      plan->verbs.inline_bytes, plan->verbs.sges);
 		n += (size_t)describe_port(plan, host, i, text + n, bytes - n);

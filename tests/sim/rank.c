@@ -117,8 +117,9 @@ static void open_net(struct rank *rank)
 	if (driver_init(rank->net, &rank->ctx, 7, -1, log_line, NULL) || driver_devices(rank->net, &count))
 		sim_fail("rank %u: init fails", rank->index);
 	rank->process->host->opening--;
-	if (count != (int)rank->plan->nics)
-		sim_fail("rank %u: %d devices instead of %u", rank->index, count, rank->plan->nics);
+	if (count != (int)plan_devices(rank->plan))
+		sim_fail("rank %u: %d devices instead of %u", rank->index, count,
+			 plan_devices(rank->plan));
 }
 
 /* A process may have several communicators. This one ends while the comms of the other are set up, or later. */

@@ -153,21 +153,23 @@ bool ib_events_stale(void)
 /* True = comms should look at the nic. A port that cannot be read stays what it was. */
 static bool settle(struct ib_nic *nic)
 {
+	bool was_down = carrier_port_is_down(nic->dev);
 	unsigned downs = atomic_load(&nic->downs);
 	int ret;
 
 	atomic_store(&nic->stale, false);
 	ret = ib_nic_refresh(nic);
-	if (ret == -EIO) { /* no event needs to follow */
+	if (ret) { /* no event needs to follow: irdma's come before the carrier does */
 		atomic_store(&nic->retry_ms, os_now_ms() + RETRY_MS);
 		atomic_store(&nic->stale, true);
-		return false;
 	}
+	if (ret == -EIO)
+		return false;
 	set_port(nic, ret == -ENETDOWN);
 	/* It may have been read before it went down. */
 	if (atomic_load(&nic->downs) != downs)
 		set_port(nic, true);
-	return atomic_exchange(&nic->told, false);
+	return atomic_exchange(&nic->told, false) || (was_down && !carrier_port_is_down(nic->dev));
 }
 
 bool ib_events_settle(void)

@@ -215,15 +215,16 @@ static int find(const void *addr, struct gpu **out, char *why, size_t why_bytes)
 		struct gpu *former = gpu;
 
 		gpu = calloc(1, sizeof(*gpu));
-		if (gpu)
+		if (gpu) {
+			gpu->ordinal = ordinal;
 			gpu->former = former;
+		}
 		gpus.by_ordinal[ordinal] = gpu ? gpu : former;
 	}
 	if (!gpu) {
 		snprintf(why, why_bytes, "out of memory");
 		return -ENOMEM;
 	}
-	gpu->ordinal = ordinal;
 	if (atomic_load(&gpu->state) == GPU_NEW) {
 		error = make(gpu, addr);
 		if (error) {

@@ -189,6 +189,7 @@ struct stream_path {
 	bool readable, writable; /* by the last epoll events; true if not known */
 	bool ended;              /* the connection has ended or broken: read on until recv() shows it */
 	bool parked;             /* the frame at its head waits for a posted receive */
+	bool failed; /* it has failed beside a queue pair that works, and goes on alone */
 	struct path_health health;
 	struct stream_nic nic;
 	struct anynet_wire_pair pair; /* the NICs that it joins */

@@ -85,7 +85,7 @@ bool pairs_want_qp(const struct anynet_comm *comm, const struct anynet_stream *s
 
 bool pairs_away(const struct anynet_comm *comm, const struct anynet_stream *stream)
 {
-	return !pairs_equal(stream->path.pair, stream->home) ||
+	return !pairs_equal(stream->path.pair, stream->home) || stream->path.failed ||
 	       (pairs_want_qp(comm, stream) && !stream->qp.carries);
 }
 

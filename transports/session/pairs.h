@@ -36,8 +36,8 @@ static inline bool pairs_equal(struct anynet_wire_pair a, struct anynet_wire_pai
 void pairs_note(struct comm_paths *paths, struct anynet_wire_pair pair);
 bool pairs_lead_to_peer(const struct comm_paths *paths, struct anynet_wire_pair pair);
 
-/* Is the stream away from its best path: on a pair other than its own, or without the queue pair that it should
- * have? */
+/* Is the stream away from its best path: on a pair other than its own, without the queue pair that it should have, or with one
+ * whose TCP connection has failed? */
 bool pairs_away(const struct anynet_comm *comm, const struct anynet_stream *stream);
 
 /* Should the stream have a queue pair? Only one that has had a queue pair should. */

@@ -44,6 +44,16 @@ static void aim_home(const struct anynet_comm *comm, const struct anynet_stream 
 		     os_now_ms() + progress_home_pause_ms(stream));
 }
 
+void recovery_home(struct anynet_comm *comm, struct anynet_stream *stream)
+{
+	struct recovery *recovery = recovery_get(comm);
+
+	if (!recovery || recovery->redials[stream->index].aim)
+		return;
+	atomic_store(&comm->attention, true);
+	aim_home(comm, stream, &recovery->redials[stream->index]);
+}
+
 void recovery_cancel(struct anynet_comm *comm, struct anynet_stream *stream)
 {
 	struct redial *redial;

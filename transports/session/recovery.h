@@ -20,6 +20,9 @@ static inline bool recovery_wanted(void)
  * not dial: only its PROBEs start. */
 void recovery_stream(struct anynet_comm *comm, struct anynet_stream *stream, bool elsewhere);
 
+/* Send comm: start to dial a better path for a stream that works, if nothing is dialled for it yet. */
+void recovery_home(struct anynet_comm *comm, struct anynet_stream *stream);
+
 /* The stream's path works again by itself: stop dialling, unless a RESUME has been sent. */
 void recovery_cancel(struct anynet_comm *comm, struct anynet_stream *stream);
 

@@ -123,10 +123,11 @@ static void trust(struct anynet_comm *comm, struct anynet_stream *stream)
 }
 
 /* Has the NIC lost its carrier since the connection was made? A connection made without a carrier does not need it: it
- * is within one host, or the kernel sends through another NIC. */
+ * is within one host, or the kernel sends through another NIC. Nor does a queue pair, which has a port (signs.lost). */
 static bool has_lost_carrier(const struct anynet_stream *stream)
 {
-	return stream->path.nic.dev && carrier_is_down(stream->path.nic.dev) &&
+	return !stream->qp.carries && stream->path.nic.dev &&
+	       carrier_is_down(stream->path.nic.dev) &&
 	       carrier_losses(stream->path.nic.dev) != stream->path.nic.losses;
 }
 
@@ -159,6 +160,8 @@ static void watch_stream(struct anynet_comm *comm, struct anynet_stream *stream,
 		recovery_stream(comm, stream, has_alternative(comm));
 	} else if (stream->state == STREAM_SUSPECT && !silence) {
 		trust(comm, stream);
+	} else if (comm->is_send && stream->path.failed && recovery_wanted()) {
+		recovery_home(comm, stream);
 	}
 }
 

@@ -274,6 +274,39 @@ static void test_a_port_that_cannot_be_read_is_read_again_later(void **state)
 	}
 }
 
+static bool says_down;
+
+static int query_port_that_is_down(struct ibv_context *context, uint8_t port,
+				   struct ibv_port_attr *attr)
+{
+	int ret = stub.query_port(context, port, attr);
+
+	if (says_down)
+		attr->state = IBV_PORT_DOWN;
+	return ret;
+}
+
+/* The event tells that the interface is up, and its carrier comes later, without one. */
+static void test_a_port_that_is_still_down_is_read_again_later(void **state)
+{
+	(void)state;
+	verbs.query_port = query_port_that_is_down;
+	says_down = true;
+	stub_port_event(1, IBV_EVENT_PORT_ACTIVE);
+	ib_events_read();
+	ib_events_settle();
+	for (int i = 0; i < 2; i++) {
+		assert_true(carrier_port_is_down(&local_dev));
+		assert_false(ib_events_stale());
+		late_ms += 1000;
+		assert_true(ib_events_stale());
+		says_down = !i;
+		assert_int_equal(ib_events_settle(), i);
+	}
+	assert_false(carrier_port_is_down(&local_dev));
+	assert_false(ib_events_stale());
+}
+
 /* Without an event comms have no reason to hurry: they may be the cause. */
 static void test_a_port_that_may_have_changed_is_read_again(void **state)
 {
@@ -415,6 +448,7 @@ int main(void)
 		T(test_an_event_is_newer_than_what_was_read_before_it),
 		T(test_a_port_that_cannot_be_read_stays_what_it_was),
 		T(test_a_port_that_cannot_be_read_is_read_again_later),
+		T(test_a_port_that_is_still_down_is_read_again_later),
 		T(test_a_port_that_may_have_changed_is_read_again),
 		T(test_one_port_is_not_the_other),
 		T(test_a_queue_pair_fails_alone),

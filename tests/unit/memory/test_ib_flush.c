@@ -10,6 +10,7 @@
 
 #include "support/capture.h"
 #include "support/check.h"
+#include "transports/device/carrier.h"
 #include "transports/memory/ib_flush.h"
 #include "transports/message/recv_internal.h"
 
@@ -138,6 +139,24 @@ static void test_a_flush_ends_with_its_device(void **state)
 	assert_int_equal(ib_flush_done(nics[0], old), -EIO);
 	assert_int_equal(ib_flush_post(nics[0], data, mr.ib[0]->rkey, &fresh), -EIO);
 	atomic_store(&nics[0]->failed, false);
+	complete(ib_posted[0].qp, IBV_WC_SUCCESS);
+	assert_int_equal(ib_flush_done(nics[0], old), 1);
+	ib_memory_release(&mr);
+}
+
+/* The READ would wait for all retries, which may be minutes, and so would the iflush. */
+static void test_a_flush_does_not_wait_for_a_port_that_is_down(void **state)
+{
+	struct anynet_mr mr = { .range = { .addr = data, .bytes = sizeof(data) }, .dmabuf.fd = -1 };
+	uint64_t old, fresh;
+
+	(void)state;
+	ib_note_posted();
+	old = post_flush(nics[0], &mr);
+	carrier_set_port(nics[0]->dev, true);
+	assert_int_equal(ib_flush_done(nics[0], old), -EIO);
+	assert_int_equal(ib_flush_post(nics[0], data, mr.ib[0]->rkey, &fresh), -EIO);
+	carrier_set_port(nics[0]->dev, false);
 	complete(ib_posted[0].qp, IBV_WC_SUCCESS);
 	assert_int_equal(ib_flush_done(nics[0], old), 1);
 	ib_memory_release(&mr);
@@ -291,6 +310,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_a_flush_is_done_when_its_own_read_is),
 		T(test_a_flush_ends_with_its_queue_pair),
+		T(test_a_flush_does_not_wait_for_a_port_that_is_down),
 		T(test_a_flush_ends_with_its_device),
 		T(test_every_nic_that_has_written_is_asked),
 		T(test_a_nic_gets_its_queue_pair_for_flushes_when_one_is_wanted),

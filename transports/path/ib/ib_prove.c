@@ -46,6 +46,11 @@ int ib_qp_ping(struct ib_qp *qp)
 	return ib_qp_say(qp, &frame, sizeof(frame), true);
 }
 
+int ib_qp_read(struct ib_qp *qp)
+{
+	return post(qp, IBV_WR_RDMA_READ);
+}
+
 int ib_qp_begin_proof(struct ib_qp *qp)
 {
 	for (uint32_t i = 0; i < qp->limits.packet_bytes; i++)
@@ -69,7 +74,7 @@ static int go_on(struct ib_qp *qp)
 	case IB_PROOF_WRITE:
 		memset(qp->memory.proof, 0, qp->limits.packet_bytes);
 		qp->proving = IB_PROOF_READ;
-		return post(qp, IBV_WR_RDMA_READ);
+		return ib_qp_read(qp);
 	case IB_PROOF_READ:
 		if (!is_as_written(qp))
 			return -EBADMSG;

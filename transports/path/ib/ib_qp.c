@@ -92,6 +92,8 @@ int ib_qp_post(struct ib_qp *qp, struct ibv_send_wr *first, struct ibv_send_wr *
 	struct ibv_send_wr *bad;
 	int ret;
 
+	if (anynet_unlikely(qp->state == IB_QP_BROKEN))
+		return qp->fault.err; /* the fence may have destroyed it */
 	qp->credits.posted += qp->is_send && takes_slot(last->opcode);
 	qp->sq.unsignalled += wrs;
 	if (!(last->send_flags & IBV_SEND_SIGNALED) &&

@@ -220,8 +220,9 @@ int ib_qp_tell(struct ib_qp *qp);
  * checked for room. */
 int ib_qp_tell_again(struct ib_qp *qp);
 
-/* Posts a PING frame, signalled. 0 or qp->fault.err. */
+/* Sending end: posts a PING frame, or a READ, which takes none of the peer's slots; signalled. 0 or qp->fault.err. */
 int ib_qp_ping(struct ib_qp *qp);
+int ib_qp_read(struct ib_qp *qp);
 
 /* Posts a receive for each slot. 0 or -errno. */
 int ib_qp_post_slots(struct ib_qp *qp);

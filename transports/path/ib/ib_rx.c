@@ -8,6 +8,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include <nccl_net/log.h>
+
+#include "base/libc_text.h"
 #include "base/socket.h"
 #include "message/recv_internal.h"
 #include "path/ib/ib_stream.h"
@@ -206,18 +209,35 @@ static int rejoin(struct ib_stream *stream)
 	return 0;
 }
 
+/* Often the network of the TCP connection has failed, and not the queue pair's. A queue pair that works goes on, and shows by
+ * itself if the peer is gone. 0, or `err`: the stream's path has ended. EPIPE: the peer had closed it before. */
+static int take_failure(struct ib_stream *stream, int err)
+{
+	struct anynet_stream *base = &stream->tcp.base;
+	const struct anynet_comm *comm = base->comm;
+
+	if (err == -EPIPE || !stream->qp || stream->qp->state != IB_QP_UP)
+		return err;
+	base->path.failed = true;
+	anynet_info(
+		"%s peer %s dev %s path %u (%s): the TCP connection has failed: %s; the queue pair continues without it",
+		comm_direction(comm), comm->peer.host, comm->dev->name, base->index,
+		base->path.text, error_text(-err));
+	return 0;
+}
+
 int ib_peek(struct ib_stream *stream)
 {
 	struct anynet_wire_frame frame;
 	ssize_t n;
 
-	if (!stream_stands(&stream->tcp.base))
+	if (!stream_stands(&stream->tcp.base) || stream->tcp.base.path.failed)
 		return 0;
 	n = recv(stream->tcp.base.path.fd, &frame, sizeof(frame), MSG_PEEK | MSG_DONTWAIT);
 	if (n == sizeof(frame) && wants_rejoin(stream, &frame))
 		return rejoin(stream);
 	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+		return errno == EAGAIN || errno == EINTR ? 0 : take_failure(stream, -errno);
 	return n ? 1 : -ECONNRESET;
 }
 

@@ -104,12 +104,15 @@ static int ib_resume(struct anynet_stream *base, int fd, struct anynet_wire_pair
 	return 0;
 }
 
-/* Is the port down, and has it gone down since the queue pair was made? A port that reports down from the start may
- * still work, if it only reaches itself. */
+/* Is the port or its own interface down, and since the queue pair was made? One that reports down from the start may
+ * still work, if it only reaches itself. Some drivers report a lost carrier by the interface only (irdma). */
 static bool has_lost_port(const struct ib_qp *qp)
 {
-	return carrier_port_is_down(qp->nic->dev) &&
-	       carrier_losses(qp->nic->dev) != qp->port.losses;
+	const struct anynet_device *dev = qp->nic->dev;
+	bool down = carrier_port_is_down(dev) ||
+		    (qp->port.gid.ifindex == dev->ifindex && carrier_is_down(dev));
+
+	return down && carrier_losses(dev) != qp->port.losses;
 }
 
 /* Streams of a comm that began with queue pairs are in no epoll set. So the end of a connection whose head frame waits for
@@ -146,6 +149,9 @@ static bool ib_signs(struct anynet_stream *base, struct stream_signs *signs)
 	};
 	if (peeked < 0)
 		base->path.ended = true;
+	/* Nothing else polls it while the frame at its head waits. */
+	if (base->path.parked && ib_qp_poll(stream->qp, NULL))
+		base->path.ended = true;
 	/* An error breaks the queue pair: the next poll returns it. */
 	if (base->comm->is_send)
 		ib_show_oldest(stream);
@@ -177,15 +183,20 @@ static bool is_asked_for(const struct ib_qp *qp)
 	return qp->sq.head != qp->sq.tail && !qp->sq.unsignalled;
 }
 
+/* Without a free slot at the peer, a READ shows whether it is there. */
 static void ib_ping(struct anynet_stream *base)
 {
 	struct ib_qp *qp = to_ib(base)->qp;
 
 	if (!qp)
 		to_ib(base)->over_tcp->ping(base);
-	else if (base->comm->is_send && qp->state == IB_QP_UP && !is_asked_for(qp) &&
-		 ib_qp_has_room(qp, 1) && ib_qp_credits(qp))
+	else if (!base->comm->is_send || qp->state != IB_QP_UP || is_asked_for(qp) ||
+		 !ib_qp_has_room(qp, 1))
+		return;
+	else if (ib_qp_credits(qp))
 		ib_qp_ping(qp);
+	else
+		ib_qp_read(qp);
 }
 
 /* Is there another stream that works and has a queue pair? */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A stream of an IB device: a TCP stream with a queue pair beside it. While there is a queue pair, it carries the
- * stream's frames, and the TCP connection only shows that the peer is alive. Without one, it behaves as a TCP stream.
+ * stream's frames, and the TCP connection only shows that the peer is alive. If its network fails, the queue pair goes on
+ * alone. Without a queue pair, it behaves as a TCP stream.
  * Frames are numbered the same way over both, so either path can resume the stream when the other breaks (docs/ib.md).
  */
 #ifndef ANYNET_IB_STREAM_H
@@ -49,7 +50,8 @@ static inline bool ib_stream_has_room(const struct ib_stream *stream)
 	return ib_qp_has_room(stream->qp, 2) && ib_qp_credits(stream->qp);
 }
 
-/* Peeks at the TCP connection beside the queue pair: 1 = data has come, 0 = none, -errno = it has ended or broken.
+/* Peeks at the TCP connection beside the queue pair: 1 = data has come, 0 = none, or it has failed and the queue pair works,
+ * -errno = the stream's path has ended.
  * Takes the sender's PING that says that the RDMA CM has failed, connects without the CM and answers: 0; or 1 if that
  * is not possible. */
 int ib_peek(struct ib_stream *stream);

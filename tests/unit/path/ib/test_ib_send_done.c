@@ -10,8 +10,10 @@
 #include <cmocka.h>
 
 #include "support/capture.h"
+#include "transports/device/carrier.h"
 #include "transports/message/send_internal.h"
-#include "transports/session/pairs.h"
+#include "transports/session/recovery.h"
+#include "transports/session/redial.h"
 
 static uint64_t now_us;
 
@@ -19,6 +21,39 @@ uint64_t __wrap_os_now_us(void);
 uint64_t __wrap_os_now_us(void)
 {
 	return now_us;
+}
+
+static int recv_errno; /* of the next calls; 0 = they succeed */
+
+static bool carrier_down;
+
+__typeof__(carrier_is_down) __wrap_carrier_is_down;
+
+bool __wrap_carrier_is_down(const struct anynet_device *dev)
+{
+	(void)dev;
+	return carrier_down;
+}
+
+ssize_t __real_recv(int fd, void *data, size_t bytes, int flags);
+ssize_t __wrap_recv(int fd, void *data, size_t bytes, int flags);
+ssize_t __wrap_recv(int fd, void *data, size_t bytes, int flags)
+{
+	if (!recv_errno)
+		return __real_recv(fd, data, bytes, flags);
+	errno = recv_errno;
+	return -1;
+}
+
+/* With a look at the streams. There is no pair of addresses to dial. */
+static void attend(void)
+{
+	pair.send->session->paths.own_count = 1;
+	pair.send->session->paths.own[0] = &local_dev;
+	comm_enter(pair.send);
+	pair.send->session->watch.looked_ms = 0;
+	comm_attend(pair.send);
+	comm_leave(pair.send);
 }
 
 /* A stream that has moved to another NIC, which cannot register the memory, is not dialled there for a queue pair. */
@@ -128,6 +163,76 @@ static void test_the_tcp_connection_tells_that_the_peer_is_gone(void **state)
 	pair_hang_up(&pair, 0);
 	assert_true(stream->ops->signs(stream, &signs));
 	assert_true(stream->path.ended);
+}
+
+/* The control network fails, which is another one in most clusters. The kernel reports it once, and then the end. The stream goes
+ * on, and gets another connection as soon as there is one. */
+static void test_a_queue_pair_does_not_need_the_network_of_the_tcp_connection(void **state)
+{
+	static const int errnos[] = { ETIMEDOUT, EHOSTUNREACH, ECONNRESET };
+
+	(void)state;
+	local_cfg.recovery_timeout_ms = 60000;
+	for (size_t i = 0; i < sizeof(errnos) / sizeof(errnos[0]); i++) {
+		struct anynet_stream *stream;
+		struct anynet_request *req;
+
+		ib_open_send(&pair, 1, 1);
+		stream = pair.send->streams[0];
+		assert_false(pairs_away(pair.send, stream));
+		cts(0, 0, LARGE);
+		req = pair_isend(&pair, pair_out, LARGE, 0);
+		recv_errno = errnos[i];
+		attend();
+		recv_errno = 0;
+		pair_hang_up(&pair, 0);
+		attend();
+		assert_false(stream->path.ended);
+		assert_true(pairs_away(pair.send, stream));
+		assert_int_equal(pair.send->session->recovery->redials[0].aim, REDIAL_HOME);
+		arrive(0);
+		assert_true(pair_done(req, NULL));
+		pair_close(&pair);
+	}
+}
+
+/* The peer's process has ended, or it is stopped: it takes no frame. Only the adapter knows. */
+static void test_without_a_free_slot_a_read_asks_whether_the_peer_is_there(void **state)
+{
+	struct ib_qp *qp;
+
+	(void)state;
+	ib_open_send(&pair, 1, 1);
+	qp = ib_qp_of(pair.send, 0);
+	qp->credits.posted = qp->credits.peer_consumed + qp->peer.slots;
+	ib_note_posted();
+	for (int i = 0; i < 2; i++)
+		pair.send->streams[0]->ops->ping(pair.send->streams[0]);
+	assert_int_equal(ib_posted_count, 1);
+	assert_int_equal(ib_posted[0].opcode, IBV_WR_RDMA_READ);
+	stub_complete(qp->ibv, IB_SQ_WRS, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(pair.send->streams[0]->ops->receive(pair.send->streams[0]), -ETIMEDOUT);
+}
+
+/* The queue pair has a port. Its stream over TCP needs the carrier. */
+static void test_nor_does_it_need_the_carrier_of_its_nic(void **state)
+{
+	(void)state;
+	carrier_down = true;
+	local_cfg.recovery_timeout_ms = 60000;
+	for (unsigned by_qp = 0; by_qp < 2; by_qp++) {
+		struct anynet_stream *stream;
+
+		ib_open_send(&pair, 1, by_qp);
+		stream = pair.send->streams[0];
+		stream->path.nic.dev = &local_dev;
+		stream->path.nic.losses++;
+		pair_isend(&pair, pair_out, LARGE, 0);
+		attend();
+		assert_int_equal(stream_works(stream), by_qp);
+		pair_close(&pair);
+	}
+	carrier_down = false;
 }
 
 /* The adapter has not heard so: its last acknowledgements were lost, and the receiver's queue pair ends. */
@@ -462,6 +567,9 @@ int main(void)
 		T(test_a_nic_that_has_failed_is_not_left),
 		T(test_the_time_of_large_frames_is_known),
 		T(test_the_tcp_connection_tells_that_the_peer_is_gone),
+		T(test_a_queue_pair_does_not_need_the_network_of_the_tcp_connection),
+		T(test_without_a_free_slot_a_read_asks_whether_the_peer_is_there),
+		T(test_nor_does_it_need_the_carrier_of_its_nic),
 		T(test_bye_tells_what_has_arrived),
 		T(test_a_queue_pair_that_does_not_flush_is_not_used_after_bye),
 		T(test_nothing_is_written_when_a_comm_is_closed),

@@ -340,6 +340,16 @@ static void test_a_message_waits_for_another_streams_queue_pair(void **state)
 	assert_true(pair_done(req, NULL));
 }
 
+/* Without a slot, heartbeats are READs. */
+static unsigned posted_sends(void)
+{
+	unsigned sends = 0;
+
+	for (unsigned i = 0; i < ib_posted_count; i++)
+		sends += ib_posted[i].opcode == IBV_WR_SEND;
+	return sends;
+}
+
 static void test_a_heartbeat_needs_a_slot_of_the_peers(void **state)
 {
 	struct anynet_stream *stream;
@@ -352,7 +362,7 @@ static void test_a_heartbeat_needs_a_slot_of_the_peers(void **state)
 		stream->ops->ping(stream);
 		ib_complete(ib_qp_of(pair.send, 0));
 	}
-	assert_int_equal(ib_posted_count, IB_SLOTS - 1); /* one is used by the proof */
+	assert_int_equal(posted_sends(), IB_SLOTS - 1); /* one is used by the proof */
 }
 
 /* Control frames that the sending end has consumed free its own slots, and none of the peer's. */
@@ -374,7 +384,7 @@ static void test_control_frames_free_no_slot_of_the_peers(void **state)
 		assert_int_equal(stream->ops->receive(stream), 0);
 	}
 	stream->ops->ping(stream);
-	assert_int_equal(ib_posted_count, IB_SLOTS - 1);
+	assert_int_equal(posted_sends(), IB_SLOTS - 1);
 }
 
 static void check_asking(uint32_t number)
