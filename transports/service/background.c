@@ -28,6 +28,7 @@
 #define URGENT_MS     2    /* between two rounds while a comm needs attention soon */
 #define ENDS_PER_LOOK 64   /* closed comms destroyed in one round */
 #define EXIT_DRAIN_MS 10000 /* at exit, for what was reported done */
+#define EXIT_BUSY_MS  100   /* at exit, for a comm's lock that stays busy */
 #define EXIT_WAIT_MS  2000  /* at exit, for each thread, which a disk or a driver may block */
 
 enum {
@@ -52,6 +53,7 @@ static struct {
 	int epfd, wakefd;        /* open from the thread's start on, never closed afterwards */
 	_Atomic bool asleep;     /* the thread waits, without timeout, for background_wake */
 	_Atomic uint64_t end_ms; /* at exit: deadline for what was reported done; 0 = not exiting */
+	uint64_t unsent_ms;      /* then: the first look, or the last one at which a comm had something to send */
 } background = { .lock = PTHREAD_MUTEX_INITIALIZER, .epfd = -1, .wakefd = -1 };
 
 bool background_runs(void)
@@ -154,27 +156,39 @@ void background_wake(void)
 			    "only while NCCL polls them", error_text(errno));
 }
 
-/* Also of comms that the program does not close. One whose lock is held may be in a call that called exit. */
-static void count_unsent(struct anynet_comm *comm, void *count)
-{
-	bool unsent = atomic_load(&comm->session->closing);
+/* Comms at exit, also those that the program does not close. */
+struct left {
+	bool unsent, busy; /* one has unsent data; another thread has the lock of one */
+};
 
-	if (!unsent && comm_try_enter(comm)) {
-		unsent = drain_has_unsent(comm);
+static void look_at_left(struct anynet_comm *comm, void *arg)
+{
+	struct left *left = arg;
+
+	if (atomic_load(&comm->session->closing)) {
+		left->unsent = true;
+	} else if (comm_try_enter(comm)) {
+		left->unsent |= drain_has_unsent(comm);
 		comm_leave(comm);
+	} else {
+		left->busy = true;
 	}
-	*(unsigned *)count += unsent;
 }
 
+/* A lock that stays busy may be held by a call that has called exit. */
 static bool is_over(void)
 {
-	uint64_t end_ms = atomic_load(&background.end_ms);
-	unsigned unsent = 0;
+	uint64_t end_ms = atomic_load(&background.end_ms), now;
+	struct left left = { .unsent = false };
 
 	if (!end_ms)
 		return false;
-	registry_each(count_unsent, &unsent);
-	return !unsent || os_now_ms() >= end_ms;
+	now = os_now_ms();
+	registry_each(look_at_left, &left);
+	if (left.unsent || !background.unsent_ms)
+		background.unsent_ms = now;
+	return (!left.unsent && !left.busy) || now >= background.unsent_ms + EXIT_BUSY_MS ||
+	       now >= end_ms;
 }
 
 static bool nothing_to_do(void)

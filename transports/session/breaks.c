@@ -31,13 +31,13 @@ static bool is_end(int err)
 }
 
 /* The peer has closed the stream, or its connection while the comm was idle and recovery is off. This is an error only if
- * requests are pending, or when NCCL uses the comm again. */
+ * requests are pending, or when NCCL uses the comm again. Other streams may still have to drain. */
 static void stream_ended(struct anynet_comm *comm, struct anynet_stream *stream)
 {
 	bool said_bye = stream->bye.came;
 
 	comm_end_stream(comm, stream);
-	if (said_bye && comm_has_streams(comm))
+	if ((said_bye || comm_is_closed(comm)) && comm_has_streams(comm))
 		return;
 	comm->peer_closed = true;
 	recorder_note(comm, NULL, ANYNET_EVENT_PEER_CLOSED, 0, 0, NULL);

@@ -7,6 +7,8 @@
 #include "base/slots.h"
 #include "session/connect.h"
 
+#define ABANDONED_MIN_MS 10000 /* NCCL's thread may be busy elsewhere between two calls */
+
 /* `lock` guards the table. An op is used by one NCCL thread at a time. */
 static struct {
 	pthread_mutex_t lock;
@@ -56,11 +58,12 @@ void connect_table_remove(struct connect_op *op)
 }
 
 /* NCCL may discard a handle and never call again (net-api.md §3.3). A connect is abandoned if its communicator has
- * ended, or if NCCL has not called for ANYNET_CONNECT_TIMEOUT. One that is only past its deadline still has an error to
- * report at NCCL's next call. */
+ * ended, or if NCCL has not called for ANYNET_CONNECT_TIMEOUT, and not just between two of its calls. One that is only past
+ * its deadline still has an error to report at NCCL's next call. */
 struct connect_op *connect_table_take_abandoned(const void *owner, uint64_t now)
 {
-	uint64_t patience = (uint64_t)anynet_net.cfg->connect_timeout_ms;
+	uint64_t patience =
+		anynet_max((uint64_t)anynet_net.cfg->connect_timeout_ms, ABANDONED_MIN_MS);
 	struct connect_op *op = NULL;
 
 	pthread_mutex_lock(&table.lock);

@@ -62,6 +62,8 @@ bool drain_has_unsent(struct anynet_comm *comm)
 			continue;
 		if (!stream_stands(stream)) {
 			unsent |= stream_log_owes(stream);
+		} else if (recovery_announced(comm, stream)) {
+			unsent = true; /* see must_drain */
 		} else if (stream->log.next != stream->log.end || stream->ops->backlog(stream)) {
 			unsent = true;
 			/* What is posted last may be unsignalled; the heartbeat is not. */

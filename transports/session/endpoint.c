@@ -298,8 +298,8 @@ static bool begins_anew(const struct endpoint *endpoint, const struct anynet_wir
 {
 	const struct anynet_stream *stream = endpoint->comm->streams[0];
 
-	if (!stream) /* stream 0 has ended */
-		return true;
+	if (!stream) /* stream 0 has ended: accept returns the comm if it has READY */
+		return !recv_comm_ready(endpoint->comm);
 	return endpoint->comm_id == hello->comm_id ? (int32_t)(hello->epoch - stream->epoch) > 0
 						   : !stream_stands(stream);
 }

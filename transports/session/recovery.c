@@ -251,17 +251,18 @@ static void step_probe(struct anynet_comm *comm, uint64_t now)
 
 /* --- steps --- */
 
-/* May this stream bring something? Not if its connection has ended and the frame at its head waits for what another
- * stream has to bring. */
-static bool may_bring(const struct anynet_stream *stream)
+/* May this stream bring something? Not if its connection has ended, and the frame at its head waits for what another
+ * stream has to bring, or the comm is closed. */
+static bool may_bring(const struct anynet_comm *comm, const struct anynet_stream *stream)
 {
-	return stream_works(stream) && !(stream->path.ended && stream->path.parked);
+	return stream_works(stream) &&
+	       !(stream->path.ended && (stream->path.parked || comm_is_closed(comm)));
 }
 
 static bool any_stream_works(const struct anynet_comm *comm)
 {
 	for (unsigned i = 0; i < comm->stream_count; i++)
-		if (may_bring(comm->streams[i]))
+		if (may_bring(comm, comm->streams[i]))
 			return true;
 	return false;
 }

@@ -105,7 +105,9 @@ static struct anynet_stream *begin_answer(const struct anynet_comm *comm,
 
 	hello_fill(answer, comm->dev, NULL, 0);
 	hello_answer(answer, hello);
-	if (comm_error(comm) || comm->peer_closed) {
+	/* A stream ends before the others if its BYE comes first. */
+	if (comm_error(comm) || comm->peer_closed ||
+	    (!stream && hello->stream < comm->stream_count)) {
 		answer->status = ANYNET_STATUS_GONE;
 		if (comm_error(comm))
 			snprintf(answer->reason, sizeof(answer->reason), "%s",

@@ -26,6 +26,7 @@
 #define GLANCE_MS  5    /* shortest time between two glances */
 #define SUSPECT_MS 1000 /* for which a SUSPECT frame counts */
 #define PING_SHARE 6    /* heartbeats per ANYNET_PEER_TIMEOUT */
+#define RECV_PINGS 32   /* a receiver's heartbeats in a stall */
 
 /* Each false alarm doubles patience_ms of its path: up to ALARMS_MAX times where the path has answered after all, once
  * where a new connection has shown that nothing was lost. One is forgotten every ALARM_COUNT_MS. */
@@ -140,7 +141,7 @@ static void watch_stream(struct anynet_comm *comm, struct anynet_stream *stream,
 	bool silent = silence && silence >= patience_ms(&stream->alarms, &signs, now) &&
 		      (has_alternative(comm) || signs.tries >= SINGLE_TRIES);
 	bool lost = signs.lost || has_lost_carrier(stream) ||
-		    (health->suspected_ms && now - health->suspected_ms < SUSPECT_MS);
+		    (health->suspected_ms && now < health->suspected_ms + SUSPECT_MS);
 
 	if (stream_works(stream)) /* if there was an alarm, the connection has been replaced since */
 		count_alarm(&stream->alarms, health->lost ? 0 : ALARMS_UNSURE);
@@ -188,9 +189,13 @@ static void suspect_all(struct anynet_comm *comm)
 
 static void heartbeat(struct anynet_comm *comm, uint64_t now)
 {
-	uint64_t pause = heartbeat_ms();
+	uint64_t pause = heartbeat_ms(), stall = now - comm->session->watch.since_ms;
 
-	if (now - comm->session->watch.since_ms >= pause && now - comm->session->watch.pinged_ms >= pause)
+	/* Those that a stopped process does not read close its window, which TCP_USER_TIMEOUT of accepted sockets takes for a
+	 * dead host. Keepalive goes on. */
+	if (!comm->is_send && stall > RECV_PINGS * pause)
+		return;
+	if (stall >= pause && now - comm->session->watch.pinged_ms >= pause)
 		ping(comm, now);
 }
 

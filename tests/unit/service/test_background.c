@@ -6,11 +6,16 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "support/capture.h"
 #include "support/check.h"
+#include "support/peer.h"
 #include "transports/base/os.h"
 #include "transports/service/background.h"
 #include "transports/session/registry.h"
@@ -19,6 +24,7 @@
 #define ROUSES     1000
 #define BETWEEN_MS 100 /* two tries to start the thread */
 #define LOOKS      20  /* ten times a second */
+#define HELD_MS    50  /* a comm's lock, by another thread */
 
 static struct pair pair;
 static bool refuses;
@@ -105,10 +111,53 @@ static void test_a_closed_comm_is_looked_after(void **state)
 	registry_remove(pair.recv);
 }
 
+static void *hold_for_a_moment(void *arg)
+{
+	const struct timespec moment = { .tv_nsec = HELD_MS * 1000000L };
+
+	nanosleep(&moment, NULL);
+	comm_leave(arg);
+	return NULL;
+}
+
+_Noreturn static void exit_with_unsent_data(void)
+{
+	pthread_t thread;
+
+	check_set_report(NULL);
+	pair_send(&pair, pair_out, 50);
+	check_that(!registry_add(pair.send), "no room");
+	background_rouse();
+	comm_enter(pair.send);
+	check_that(!pthread_create(&thread, NULL, hold_for_a_moment, pair.send), "no thread");
+	exit(0);
+}
+
+/* Its lock may be another thread's for a moment, at any time. */
+static void test_exit_waits_for_a_comm_that_is_in_use(void **state)
+{
+	char in[256];
+	int status;
+	pid_t pid;
+
+	(void)state;
+	pair_open_send(&pair, 1);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid)
+		exit_with_unsent_data();
+	assert_false(peer_reap(pid, 5 * HELD_MS, &status));
+	assert_true(recv(pair.fds[0], in, sizeof(in), 0) > 0);
+	assert_true(peer_reap(pid, TEST_PATIENCE_MS, &status));
+	assert_int_equal(status, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		/* first: the thread ends with the process only */
+		/* first: the thread is the process's own, and ends with it */
+		cmocka_unit_test_prestate_setup_teardown(test_exit_waits_for_a_comm_that_is_in_use,
+							 pair_setup_recovery, pair_teardown, &pair),
 		cmocka_unit_test_prestate_setup_teardown(
 			test_a_thread_that_cannot_start_is_one_warning, pair_setup, pair_teardown,
 			&pair),

@@ -17,6 +17,7 @@
 #include "support/check.h"
 #include "transports/base/socket.h"
 #include "transports/session/recovery.h"
+#include "transports/session/redial.h"
 #include "unit/carrier.h"
 #include "unit/narrow.h"
 
@@ -192,6 +193,21 @@ static void test_with_sends_in_flight_nothing_more_is_said(void **state)
 	assert_int_equal(recv(pair.fds[0], pair_in, 1, MSG_DONTWAIT), -1);
 }
 
+/* The receiver ends each stream when it has read its BYE. */
+static void test_the_end_of_one_stream_is_not_that_of_the_others(void **state)
+{
+	(void)state;
+	local_cfg.recovery_timeout_ms = 0;
+	pair_open_send(&pair, 2);
+	assert_true(drain_start(pair.send));
+	pair_expect(&pair, 0, ANYNET_FRAME_BYE, 0);
+	pair_hang_up(&pair, 0);
+	assert_false(is_over(pair.send));
+	assert_true(stream_stands(pair.send->streams[1]));
+	pair_expect(&pair, 1, ANYNET_FRAME_BYE, 0);
+	assert_true(is_over(pair.send));
+}
+
 static void test_it_stays_no_longer_than_the_peer_timeout(void **state)
 {
 	const struct timespec pause = { .tv_nsec = 1000000 };
@@ -249,8 +265,9 @@ static void test_a_sender_that_has_said_resume_stays_until_it_is_answered(void *
 	pair_send(&pair, pair_out, 50);
 	recovery_stream(pair.send, pair.send->streams[0], false); /* its path is suspect */
 	ready.fd = accept_hello(pair.send, listener, &hello);
-	assert_true(drain_start(pair.send));
 	pair_expect(&pair, 0, ANYNET_FRAME_DATA, 0);
+	assert_true(drain_has_unsent(pair.send)); /* also if the program only exits */
+	assert_true(drain_start(pair.send));
 	pair_expect(&pair, 0, ANYNET_FRAME_BYE, 1);
 	assert_false(is_over(pair.send));
 	hello_fill(&answer, &local_dev, NULL, 0);
@@ -361,6 +378,24 @@ static void test_a_receiver_stays_for_an_ack_that_was_never_sent(void **state)
 	assert_true(is_over(pair.recv));
 }
 
+/* … unless the sender has ended: it is asked, although the other stream has not broken. */
+static void test_a_receiver_whose_sender_has_ended_asks_it(void **state)
+{
+	(void)state;
+	pair_open_recv(&pair, 2);
+	receive_one(0, 0);
+	pair_hang_up(&pair, 0);
+	assert_true(drain_start(pair.recv));
+	assert_false(is_over(pair.recv));
+	comm_attend(pair.recv);
+	assert_int_equal(pair.recv->session->recovery->since_ms, 0);
+	assert_int_equal(take_word(1).type, ANYNET_FRAME_BYE);
+	pair_hang_up(&pair, 1);
+	assert_false(is_over(pair.recv));
+	comm_attend(pair.recv);
+	assert_int_not_equal(pair.recv->session->recovery->since_ms, 0);
+}
+
 static void test_a_receiver_that_has_told_nothing_does_not_wait_for_its_stream(void **state)
 {
 	(void)state;
@@ -410,11 +445,13 @@ int main(void)
 		TEST(test_a_sender_stays_for_ready),
 		TEST(test_an_acknowledgement_tells_that_ready_has_come),
 		TEST(test_with_sends_in_flight_nothing_more_is_said),
+		TEST(test_the_end_of_one_stream_is_not_that_of_the_others),
 		TEST(test_it_stays_no_longer_than_the_peer_timeout),
 		TEST(test_a_sender_that_has_said_resume_stays_until_it_is_answered),
 		TEST(test_a_receiver_says_bye_and_stays_until_that_is_read),
 		TEST(test_a_receiver_stays_to_tell_a_lost_ack_again),
 		TEST(test_a_receiver_stays_for_an_ack_that_was_never_sent),
+		TEST(test_a_receiver_whose_sender_has_ended_asks_it),
 		TEST(test_a_receiver_that_has_told_nothing_does_not_wait_for_its_stream),
 		TEST(test_data_after_close_is_discarded_in_any_pieces),
 	};

@@ -287,6 +287,26 @@ static void test_a_lost_welcome_changes_no_position(void **state)
 		       (struct cut){ .ending = IN_TURN, .lost = 2 });
 }
 
+/* A sender that cannot know that its BYE has been read, and dials again, is told so. */
+static void test_a_stream_that_has_ended_is_gone(void **state)
+{
+	const struct anynet_wire_frame bye = { .type = ANYNET_FRAME_BYE };
+	struct anynet_wire_hello answer;
+	struct pair pair;
+
+	pair_setup_recovery(state);
+	pair_open_recv(&pair, 2);
+	frame_put(pair.fds[0], &bye, NULL);
+	assert_int_equal(comm_turn(pair.recv), 0);
+	pair_hang_up(&pair, 0);
+	assert_int_equal(comm_turn(pair.recv), 0);
+	assert_null(pair.recv->streams[0]);
+	assert_int_equal(resume_recv(&pair, 0, 1, &answer), -1);
+	assert_int_equal(answer.status, ANYNET_STATUS_GONE);
+	assert_true(stream_works(pair.recv->streams[1]));
+	pair_close(&pair);
+}
+
 static void test_one_of_two_streams_may_be_cut_anywhere(void **state)
 {
 	struct anynet_wire_hello welcome;
@@ -346,6 +366,7 @@ int main(void)
 		TEST(test_a_socket_that_takes_no_more_may_be_cut_at_any_byte),
 		TEST(test_acks_and_cts_may_be_cut_at_any_byte),
 		TEST(test_a_lost_welcome_changes_no_position),
+		TEST(test_a_stream_that_has_ended_is_gone),
 		TEST(test_one_of_two_streams_may_be_cut_anywhere),
 		TEST(test_connections_of_few_bytes_bring_it_all_in_the_end),
 	};

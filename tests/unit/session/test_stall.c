@@ -40,6 +40,22 @@ static void test_heartbeats_go_out_only_while_requests_wait(void **state)
 	assert_int_equal(signs.pings[0] + signs.pings[1], 6);
 }
 
+/* A sender that is stopped for hours does not read them: its window must not close. */
+static void test_a_receiver_stops_its_heartbeats(void **state)
+{
+	unsigned pings;
+
+	(void)state;
+	signs_open_recv(1);
+	signs_look_after(0);
+	for (int i = 0; i < 100; i++)
+		signs_look_after(HEARTBEAT_MS);
+	pings = signs.pings[0];
+	assert_in_range(pings, 10, 50);
+	signs_look_after(HEARTBEAT_MS);
+	assert_int_equal(signs.pings[0], pings);
+}
+
 static void test_no_heartbeat_while_there_is_progress(void **state)
 {
 	struct anynet_request *reqs[10];
@@ -289,6 +305,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, signs_setup, signs_teardown)
 		TEST(test_heartbeats_go_out_only_while_requests_wait),
+		TEST(test_a_receiver_stops_its_heartbeats),
 		TEST(test_no_heartbeat_while_there_is_progress),
 		TEST(test_a_sender_that_waits_sends_heartbeats_on_what_stands),
 		TEST(test_acknowledged_heartbeats_are_no_progress),

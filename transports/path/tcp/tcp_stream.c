@@ -19,20 +19,21 @@ static size_t tcp_backlog(struct anynet_stream *base)
 	return unsent < 0 ? 0 : (size_t)unsent;
 }
 
-/* Discards unread data, a bounded amount. 0 at its end or at the end of the connection; -EAGAIN: there may be more; or
- * -errno if the connection has broken. */
-static int read_away(int fd)
+/* Discards unread data, a bounded amount. 0 at its end or at the end of the connection, which path->ended then shows;
+ * -EAGAIN: there may be more; or -errno if the connection has broken. */
+static int read_away(struct stream_path *path)
 {
 	uint8_t scratch[4096];
 	size_t bytes = 0;
 	ssize_t n;
 
 	do {
-		n = recv(fd, scratch, sizeof(scratch), MSG_DONTWAIT);
+		n = recv(path->fd, scratch, sizeof(scratch), MSG_DONTWAIT);
 		bytes += n > 0 ? (size_t)n : 0;
 	} while ((n > 0 && bytes < TCP_RX_TURN) || (n < 0 && errno == EINTR));
 	if (n > 0)
 		return -EAGAIN;
+	path->ended |= !n;
 	return !n || errno == EAGAIN ? 0 : -errno;
 }
 
@@ -49,7 +50,7 @@ static int tcp_drain(struct anynet_stream *base)
 	if (!stream->shut && shutdown(base->path.fd, SHUT_WR))
 		return -errno;
 	stream->shut = true;
-	ret = base->comm->is_send ? base->ops->receive(base) : read_away(base->path.fd);
+	ret = base->comm->is_send ? base->ops->receive(base) : read_away(&base->path);
 	if (ret)
 		return ret;
 	return socket_unsent(base->path.fd) ? -EAGAIN : 0;
@@ -80,7 +81,7 @@ static void tcp_close(struct anynet_stream *base)
 
 	/* The last tail byte may be unread. close() would then send a reset, which could overtake the last ACK. */
 	if (base->path.fd >= 0 && !base->comm->is_send && !comm_error(base->comm))
-		read_away(base->path.fd);
+		read_away(&base->path);
 	if (base->path.fd >= 0 && may_send_freed(stream))
 		discard_unsent(base->path.fd);
 	fd_hang_up(&base->path.fd, -1);
