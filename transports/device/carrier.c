@@ -17,6 +17,9 @@ static int carrier_fd = -1;
 static _Atomic bool down[ANYNET_DEVICES_MAX], port_down[ANYNET_DEVICES_MAX];
 static _Atomic unsigned losses[ANYNET_DEVICES_MAX];
 
+/* Is there an interface with the device's own number, by its last event? */
+static bool exists[ANYNET_DEVICES_MAX];
+
 int carrier_events_open(void)
 {
 	struct sockaddr_nl addr = { .nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK };
@@ -37,15 +40,17 @@ int carrier_events_open(void)
 void carrier_events_close(void)
 {
 	fd_close(&carrier_fd);
-	for (int i = 0; i < ANYNET_DEVICES_MAX; i++)
+	for (int i = 0; i < ANYNET_DEVICES_MAX; i++) {
+		exists[i] = false;
 		atomic_store(&down[i], false);
+	}
 }
 
-/* Is it the device's interface? One that has been removed comes back with its name, under another number: the driver was
- * loaded again, or a virtual function was made again. */
-static bool is_link_of(const struct anynet_device *dev, unsigned index, const char *name)
+/* Is it the interface of device `i`? One that has been removed comes back with its name, under another number: the driver
+ * was loaded again, or a virtual function was made again. But one that was renamed leaves its name to others. */
+static bool is_link_of(const struct anynet_device *dev, int i, unsigned index, const char *name)
 {
-	return dev->ifindex == index || (*dev->ifname && !strcmp(name, dev->ifname));
+	return dev->ifindex == index || (!exists[i] && *dev->ifname && !strcmp(name, dev->ifname));
 }
 
 static bool take_link(const struct nlmsghdr *msg)
@@ -58,13 +63,20 @@ static bool take_link(const struct nlmsghdr *msg)
 	const struct anynet_device *dev;
 	char name[IFNAMSIZ];
 
+	/* A bridge reports that a port is removed from it. */
+	if (info->ifi_family == AF_BRIDGE)
+		return false;
 	rtattr_parse(attrs, IFLA_IFNAME, (const void *)(info + 1), msg->nlmsg_len - NLMSG_LENGTH(sizeof(*info)));
 	rtattr_text(attrs[IFLA_IFNAME], name, sizeof(name));
-	for (int i = 0; i < ANYNET_DEVICES_MAX && (dev = nic_at(i)); i++)
-		if (is_link_of(dev, (unsigned)info->ifi_index, name) && atomic_exchange(&down[i], now) != now) {
+	for (int i = 0; i < ANYNET_DEVICES_MAX && (dev = nic_at(i)); i++) {
+		if (!is_link_of(dev, i, (unsigned)info->ifi_index, name))
+			continue;
+		exists[i] = dev->ifindex == (unsigned)info->ifi_index && !removed;
+		if (atomic_exchange(&down[i], now) != now) {
 			atomic_fetch_add(&losses[i], now);
 			changed = true;
 		}
+	}
 	return changed;
 }
 
@@ -92,8 +104,10 @@ bool carrier_events_read(void)
 
 	while ((n = recv(carrier_fd, buf, sizeof(buf), 0)) > 0 || (n < 0 && errno == ENOBUFS)) {
 		/* Events were lost. Assumes that all links are up; a dead path is found by its silence. */
-		for (int i = 0; n < 0 && i < ANYNET_DEVICES_MAX; i++)
+		for (int i = 0; n < 0 && i < ANYNET_DEVICES_MAX; i++) {
+			exists[i] = false;
 			changed |= atomic_exchange(&down[i], false);
+		}
 		changed |= n > 0 && take_messages(buf, (size_t)n);
 	}
 	return changed;

@@ -163,6 +163,41 @@ static void test_a_nic_that_is_made_anew_is_up_again(void **state)
 	assert_true(wait_down(A0, true));
 }
 
+/* What has its name now is another one. */
+static void test_a_nic_that_is_renamed_is_still_itself(void **state)
+{
+	(void)state;
+	ip("link set a0 down");
+	ip("link set a0 name a9");
+	ip("link set a9 up");
+	wait_running("a9");
+	read_all();
+	assert_false(carrier_is_down(&devices[A0]));
+	ip("link add a0 type veth peer name a8");
+	read_all();
+	assert_false(carrier_is_down(&devices[A0]));
+	ip("link set a9 down");
+	assert_true(wait_down(A0, true));
+	ip("link del a9");
+}
+
+static void test_a_port_that_leaves_its_bridge_is_not_lost(void **state)
+{
+	unsigned losses = carrier_losses(&devices[A0]);
+
+	(void)state;
+	if (!netns_ip(true, "link add br0 type bridge")) {
+		printf("SKIP this kernel makes no bridge\n");
+		skip();
+	}
+	ip("link set a0 master br0");
+	ip("link set a0 nomaster");
+	read_all();
+	assert_int_equal(carrier_losses(&devices[A0]), losses);
+	assert_false(carrier_is_down(&devices[A0]));
+	ip("link del br0");
+}
+
 static void test_other_events_are_no_news(void **state)
 {
 	struct pollfd ready = { .fd = fd, .events = POLLIN };
@@ -377,6 +412,8 @@ int main(void)
 		TEST(test_a_lost_carrier_is_noticed_and_its_return),
 		TEST(test_a_nic_that_is_removed_is_down),
 		TEST(test_a_nic_that_is_made_anew_is_up_again),
+		TEST(test_a_nic_that_is_renamed_is_still_itself),
+		TEST(test_a_port_that_leaves_its_bridge_is_not_lost),
 		TEST(test_other_events_are_no_news),
 		TEST(test_nothing_is_known_about_a_missing_device),
 		TEST(test_closing_forgets),
