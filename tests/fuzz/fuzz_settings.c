@@ -32,7 +32,7 @@ static void use_in_choice(const struct anynet_config *cfg)
 	addrs[1].addr.ss_family = AF_INET6;
 	memset((char *)&addrs[0].addr + 4, 0x7f, 4);
 	memset((char *)&addrs[1].addr + 8, 0xfd, 16);
-	netif_choose(&table, cfg, verdicts, &notes);
+	netif_choose(&table, cfg, false, verdicts, &notes);
 }
 
 static void use_as_setting(const struct anynet_config_row *row, const char *text)

@@ -21,7 +21,7 @@ void interfaces_read(struct interfaces *interfaces, const struct anynet_config *
 	interfaces->error = -netif_read(&interfaces->table);
 	interfaces->verdicts =
 		memory_get((interfaces->table.link_count + 1) * sizeof(*interfaces->verdicts));
-	netif_choose(&interfaces->table, cfg, interfaces->verdicts, &interfaces->notes);
+	netif_choose(&interfaces->table, cfg, false, interfaces->verdicts, &interfaces->notes);
 	netif_prefer_ipoib(&interfaces->table, cfg, interfaces->verdicts);
 }
 

@@ -50,7 +50,7 @@ int ib_standby_find(const struct anynet_config *cfg, struct anynet_probe *probe)
 	standby.count = 0;
 	if (!tcp)
 		return -ENOMEM;
-	tcp->stands_by = true; /* do not prefer IPoIB: it fails together with InfiniBand */
+	tcp->stands_by = true; /* IPoIB is not enough: it fails together with InfiniBand */
 	anynet_tcp_probe(cfg, tcp);
 	for (int i = 0; i < tcp->device_count && i < IB_STANDBY_MAX; i++)
 		standby.devices[standby.count++] = tcp->devices[i];

@@ -223,8 +223,8 @@ static void keep_best_class(const struct choosing *choosing)
 	}
 }
 
-/* Drops slow links: next to a 100 Gb/s NIC, an onboard 1 Gb/s port is for management. */
-static void drop_slow(const struct choosing *choosing)
+/* Marks slow links, and drops them unless they stand by: next to a 100 Gb/s NIC, an onboard 1 Gb/s port is for management. */
+static void find_slow(const struct choosing *choosing, bool stands_by)
 {
 	const struct netif_table *table = choosing->table;
 	const struct netif_link *fastest = NULL;
@@ -235,12 +235,14 @@ static void drop_slow(const struct choosing *choosing)
 			fastest = &table->links[i];
 	}
 	for (size_t i = 0; i < table->link_count; i++) {
+		struct netif_verdict *verdict = &choosing->verdicts[i];
 		int speed = table->links[i].speed_mbps;
 
-		if (choosing->verdicts[i].chosen && speed > 0 &&
-		    speed <= fastest->speed_mbps / SLOW_RATIO)
-			refuse(&choosing->verdicts[i], "%d Mb/s, slower than %s with %d", speed,
-			       fastest->name, fastest->speed_mbps);
+		verdict->slow =
+			verdict->chosen && speed > 0 && speed <= fastest->speed_mbps / SLOW_RATIO;
+		if (verdict->slow && !stands_by)
+			refuse(verdict, "%d Mb/s, slower than %s with %d", speed, fastest->name,
+			       fastest->speed_mbps);
 	}
 }
 
@@ -302,7 +304,7 @@ static bool judge_with_fallbacks(struct choosing *choosing, const struct anynet_
 	return false;
 }
 
-void netif_choose(const struct netif_table *table, const struct anynet_config *cfg,
+void netif_choose(const struct netif_table *table, const struct anynet_config *cfg, bool stands_by,
 		  struct netif_verdict *verdicts, struct netif_notes *notes)
 {
 	struct choosing choosing = { .table = table, .verdicts = verdicts };
@@ -323,7 +325,7 @@ void netif_choose(const struct netif_table *table, const struct anynet_config *c
 	if (!*cfg->socket_ifname && *cfg->socket_subnet)
 		keep_subnet(&choosing, cfg->socket_subnet, notes);
 	keep_best_class(&choosing);
-	drop_slow(&choosing);
+	find_slow(&choosing, stands_by);
 	keep_one_per_wire(&choosing);
 }
 

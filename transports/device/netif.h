@@ -73,6 +73,7 @@ enum netif_rank netif_rank(const struct sockaddr_storage *addr, bool fading);
 /* The verdict on one link. */
 struct netif_verdict {
 	bool chosen;
+	bool slow; /* ten or more times slower than the fastest one: perhaps for management */
 	enum netif_class class;
 	const struct netif_addr *addr;    /* the address to use; NULL = none, or none that fits */
 	char reason[ANYNET_REASON_BYTES]; /* if not chosen */
@@ -86,11 +87,12 @@ struct netif_notes {
 };
 
 /*
- * Chooses by cfg->socket_ifname, socket_family and socket_subnet, and by class. `verdicts` has an entry for each link
- * of the table, and points into the table. Nothing is chosen only if no link is up with an address. The choice depends
- * on table and settings alone, so it is the same in all processes of a host.
+ * Chooses by cfg->socket_ifname, socket_family and socket_subnet, and by class. Slow ones are chosen only to stand by
+ * (`stands_by`). `verdicts` has an entry for each link of the table, and points into the table. Nothing is chosen only
+ * if no link is up with an address. The choice depends on table and settings alone, so it is the same in all processes
+ * of a host.
  */
-void netif_choose(const struct netif_table *table, const struct anynet_config *cfg,
+void netif_choose(const struct netif_table *table, const struct anynet_config *cfg, bool stands_by,
 		  struct netif_verdict *verdicts, struct netif_notes *notes);
 
 /* If netif_choose has chosen IP over InfiniBand, drops all other interfaces, unless the settings name interfaces or a

@@ -74,14 +74,18 @@ static void note(struct anynet_probe *probe, const char *name, const char *text)
 		anynet_probe_verdict(probe, ANYNET_TRANSPORT_TCP, name, false, "%s", text);
 }
 
-/* Chosen interfaces first, because verdicts beyond ANYNET_CANDIDATES_MAX are dropped. */
+/* Chosen interfaces first, because verdicts beyond ANYNET_CANDIDATES_MAX are dropped. Slow ones last: the first standby
+ * device has control connections. */
 static void report(const struct anynet_config *cfg, const struct netif_table *table,
 		   const struct netif_verdict *verdicts, const char *sysfs,
 		   struct anynet_probe *probe)
 {
-	for (size_t i = 0; i < table->link_count; i++) {
-		if (verdicts[i].chosen)
-			add_device(cfg, table, &table->links[i], &verdicts[i], sysfs, probe);
+	for (int slow = 0; slow < 2; slow++) {
+		for (size_t i = 0; i < table->link_count; i++) {
+			if (verdicts[i].chosen && verdicts[i].slow == slow)
+				add_device(cfg, table, &table->links[i], &verdicts[i], sysfs,
+					   probe);
+		}
 	}
 	for (size_t i = 0; i < table->link_count; i++) {
 		if (!verdicts[i].chosen && is_news(&verdicts[i]))
@@ -100,7 +104,7 @@ void tcp_probe_table(const struct anynet_config *cfg, const struct netif_table *
 		note(probe, "interfaces", "out of memory");
 		return;
 	}
-	netif_choose(table, cfg, verdicts, &notes);
+	netif_choose(table, cfg, probe->stands_by, verdicts, &notes);
 	if (!probe->stands_by)
 		netif_prefer_ipoib(table, cfg, verdicts);
 	note(probe, "NCCL_SOCKET_IFNAME", notes.ifname);

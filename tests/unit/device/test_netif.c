@@ -45,7 +45,7 @@ static void expect_chosen(const char *expected)
 {
 	char text[1000] = "";
 
-	netif_choose(&table, &cfg, verdicts, &notes);
+	netif_choose(&table, &cfg, false, verdicts, &notes);
 	for (size_t i = 0; i < table.link_count; i++) {
 		char addr[INET6_ADDRSTRLEN];
 
@@ -234,7 +234,7 @@ static void test_a_loop_of_stacked_links_ends(void **state)
 	b = table_add(&table, "b", "vlan", "10.0.1.2");
 	a->lower = b->index;
 	b->lower = a->index;
-	netif_choose(&table, &cfg, verdicts, &notes);
+	netif_choose(&table, &cfg, false, verdicts, &notes);
 	assert_true(verdicts[1].chosen || verdicts[2].chosen);
 }
 

@@ -93,7 +93,7 @@ static void expect_chosen(const char *expected)
 	read_link("lo");
 	verdicts = calloc(table.link_count, sizeof(*verdicts));
 	assert_non_null(verdicts);
-	netif_choose(&table, &cfg, verdicts, &notes);
+	netif_choose(&table, &cfg, false, verdicts, &notes);
 	for (size_t i = 0; i < table.link_count; i++) {
 		if (verdicts[i].chosen)
 			snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s %s",
@@ -270,7 +270,7 @@ static void check_vrf(void)
 
 	expect_chosen("lo 127.0.0.1");
 	assert_false(has_addr("10.1.0.2"));
-	netif_choose(&table, &cfg, verdicts, &notes);
+	netif_choose(&table, &cfg, false, verdicts, &notes);
 	for (size_t i = 0; i < table.link_count; i++)
 		if (!strcmp(table.links[i].name, "a0"))
 			assert_string_equal(verdicts[i].reason,

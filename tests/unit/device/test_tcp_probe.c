@@ -38,6 +38,13 @@ static void run(const char *sysfs)
 	tcp_probe_table(&cfg, &table, sysfs, &probe);
 }
 
+static void run_standby(void)
+{
+	memset(&probe, 0, sizeof(probe));
+	probe.stands_by = true;
+	tcp_probe_table(&cfg, &table, "/nowhere", &probe);
+}
+
 static const struct anynet_candidate *verdict_on(const char *name)
 {
 	for (int i = 0; i < probe.candidate_count; i++) {
@@ -71,10 +78,22 @@ static void test_ip_over_infiniband_is_used_alone(void **state)
 	expect_devices("ibp3s0 mgmt.8001");
 	assert_string_equal(verdict_on("eth0")->reason,
 			    "ibp3s0 is IP over InfiniBand; anynet uses it alone, as NCCL does");
-	memset(&probe, 0, sizeof(probe));
-	probe.stands_by = true;
-	tcp_probe_table(&cfg, &table, "/nowhere", &probe);
+	run_standby();
 	expect_devices("eth0 ib9 ibp3s0 mgmt.8001");
+}
+
+/* InfiniBand is ten times as fast as what does not fail together with it. */
+static void test_what_is_slow_stands_by_too_and_last(void **state)
+{
+	(void)state;
+	table_add(&table, "eth0", "", "10.0.0.2/24")->speed_mbps = 10000;
+	table_add(&table, "eth1", "", "10.0.1.2/24");
+	table_add(&table, "ibp3s0", "", "10.0.2.2/24")->type = ARPHRD_INFINIBAND;
+	table.links[3].speed_mbps = 200000;
+	run("/nowhere");
+	expect_devices("ibp3s0");
+	run_standby();
+	expect_devices("eth1 ibp3s0 eth0");
 }
 
 static void test_ip_over_infiniband_is_not_preferred_to_what_is_asked_for(void **state)
@@ -283,6 +302,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_ip_over_infiniband_is_used_alone, setup),
+		cmocka_unit_test_setup(test_what_is_slow_stands_by_too_and_last, setup),
 		cmocka_unit_test_setup(
 			test_ip_over_infiniband_is_not_preferred_to_what_is_asked_for, setup),
 		cmocka_unit_test_setup(test_a_device_is_described_as_nccl_wants_it, setup),
