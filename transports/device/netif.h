@@ -15,7 +15,7 @@
 
 struct netif_link {
 	char name[16];
-	char kind[16];       /* IFLA_INFO_KIND, for example "bridge"; "" = a NIC's own driver */
+	char kind[16];       /* IFLA_INFO_KIND, such as "bridge"; "wlan" = Wi-Fi; "" = a NIC's driver */
 	unsigned index;      /* ifindex */
 	unsigned flags;      /* IFF_* */
 	unsigned short type; /* ARPHRD_* */
@@ -53,7 +53,7 @@ struct netif_link *netif_link_at(const struct netif_table *table, unsigned index
 /* Classes of interfaces, best first. Only interfaces of the best class found are chosen. */
 enum netif_class {
 	NETIF_REAL,      /* a NIC, or a bond, VLAN or bridge on one */
-	NETIF_CONTAINER, /* kinds that a container may have only, such as veth and macvlan */
+	NETIF_CONTAINER, /* kinds that a container may have only, such as veth and macvlan; Wi-Fi */
 	NETIF_TUNNEL,    /* overlay, VPN, and unknown kinds */
 	NETIF_LOCAL,     /* reaches no other host: a bridge without a NIC, dummy, only a 169.254/16 address */
 	NETIF_LOOPBACK,

@@ -21,6 +21,7 @@ static const struct kind {
 	{ .name = "ipoib", .class = NETIF_REAL, .stacked = true },
 	{ .name = "macsec", .class = NETIF_REAL, .copies = true, .stacked = true },
 	{ .name = "dsa", .class = NETIF_REAL },
+	{ .name = "wlan", .class = NETIF_CONTAINER },
 	{ .name = "macvlan", .class = NETIF_CONTAINER, .stacked = true },
 	{ .name = "macvtap", .class = NETIF_CONTAINER, .stacked = true },
 	{ .name = "ipvlan", .class = NETIF_CONTAINER, .stacked = true },

@@ -263,6 +263,14 @@ static int by_name(const void *a, const void *b)
 	return strverscmp(left->name, right->name);
 }
 
+/* What the kernel's table does not say. */
+static void ask_sysfs(struct netif_link *link)
+{
+	link->speed_mbps = sysfs_net_speed(ANYNET_SYSFS, link->name);
+	if (!*link->kind && sysfs_is_wifi(ANYNET_SYSFS, link->name))
+		memcpy(link->kind, "wlan", sizeof("wlan"));
+}
+
 int netif_read(struct netif_table *table)
 {
 	const struct timespec pause = { .tv_nsec = PAUSE_MS * 1000000 };
@@ -283,7 +291,7 @@ int netif_read(struct netif_table *table)
 	if (table->link_count)
 		qsort(table->links, table->link_count, sizeof(*table->links), by_name);
 	for (size_t i = 0; i < table->link_count; i++)
-		table->links[i].speed_mbps = sysfs_net_speed(ANYNET_SYSFS, table->links[i].name);
+		ask_sysfs(&table->links[i]);
 	return ret;
 }
 

@@ -166,6 +166,14 @@ int sysfs_gpus(const char *root)
 	return count;
 }
 
+bool sysfs_is_wifi(const char *root, const char *ifname)
+{
+	char line[64];
+
+	sysfs_line(line, sizeof(line), "%s/class/net/%s/phy80211/name", root, ifname);
+	return *line;
+}
+
 int sysfs_net_speed(const char *root, const char *ifname)
 {
 	char line[32];

@@ -28,6 +28,9 @@ void sysfs_line(char *line, size_t bytes, const char *fmt, ...) ANYNET_PRINTF(3,
 /* Number of NVIDIA GPUs on the PCI bus, used by this process or not. 0 = none, or not known. */
 int sysfs_gpus(const char *root);
 
+/* Is it a Wi-Fi interface? */
+bool sysfs_is_wifi(const char *root, const char *ifname);
+
 /* Speed of a network interface in Mb/s; 0 = not known (virtual, or no carrier). */
 int sysfs_net_speed(const char *root, const char *ifname);
 

@@ -79,7 +79,7 @@ static void test_a_nic_beats_everything_virtual(void **state)
 		"bridge",    "veth",   "vxlan",       "geneve",       "gre",    "gretap",
 		"ip6gre",    "erspan", "ipip",        "sit",          "ip6tnl", "vti",
 		"wireguard", "dummy",  "macvlan",     "ipvlan",       "tun",    "ifb",
-		"vrf",       "netkit", "openvswitch", "no-such-kind",
+		"vrf",       "netkit", "openvswitch", "no-such-kind", "wlan",
 	};
 
 	(void)state;
@@ -117,6 +117,15 @@ static void test_what_a_container_has_beats_tunnels_and_bridges(void **state)
 		table_add(&table, "wg0", "wireguard", "10.9.0.1");
 		expect_chosen("eth0 172.17.0.2");
 	}
+}
+
+static void test_wifi_beats_tunnels_and_bridges(void **state)
+{
+	(void)state;
+	table_add(&table, "docker0", "bridge", "172.18.0.1");
+	table_add(&table, "wg0", "wireguard", "10.9.0.1");
+	table_add(&table, "wlp3s0", "wlan", "192.168.1.7");
+	expect_chosen("wlp3s0 192.168.1.7");
 }
 
 static void test_a_tap_is_a_nic_of_a_sandbox_and_a_tun_is_a_vpn(void **state)
@@ -460,6 +469,7 @@ int main(void)
 		cmocka_unit_test_setup(test_a_nic_beats_everything_virtual, setup),
 		cmocka_unit_test_setup(test_kind_counts_and_not_the_name, setup),
 		cmocka_unit_test_setup(test_what_a_container_has_beats_tunnels_and_bridges, setup),
+		cmocka_unit_test_setup(test_wifi_beats_tunnels_and_bridges, setup),
 		cmocka_unit_test_setup(test_a_tap_is_a_nic_of_a_sandbox_and_a_tun_is_a_vpn, setup),
 		cmocka_unit_test_setup(test_a_tunnel_beats_bridge_dummy_and_lo, setup),
 		cmocka_unit_test_setup(test_lo_is_used_only_when_alone, setup),
@@ -476,8 +486,7 @@ int main(void)
 		cmocka_unit_test_setup(test_link_local_ipv6_is_never_chosen_by_itself, setup),
 		cmocka_unit_test_setup(test_unroutable_ipv4_is_the_last_choice, setup),
 		cmocka_unit_test_setup(test_lasting_addresses_go_before_fading_ones, setup),
-		cmocka_unit_test_setup(test_unusable_addresses_are_ignored,
-				       setup),
+		cmocka_unit_test_setup(test_unusable_addresses_are_ignored, setup),
 		cmocka_unit_test_setup(test_named_interfaces_are_taken_as_they_are, setup),
 		cmocka_unit_test_setup(test_excluded_interfaces_are_out_and_the_rest_is_chosen_well,
 				       setup),

@@ -126,6 +126,18 @@ static void test_a_loop_of_interfaces_ends(void **state)
 	expect_pci("net", "a", "");
 }
 
+static void test_wifi(void **state)
+{
+	(void)state;
+	make_netif("eth0", "");
+	make_netif("wlp3s0", "");
+	tree_dir("class/ieee80211/phy0");
+	tree_file("class/ieee80211/phy0/name", "phy0\n");
+	tree_link("../../ieee80211/phy0", "class/net/wlp3s0/phy80211");
+	assert_false(sysfs_is_wifi(tree_root(), "eth0"));
+	assert_true(sysfs_is_wifi(tree_root(), "wlp3s0"));
+}
+
 static void test_speed(void **state)
 {
 	(void)state;
@@ -179,6 +191,7 @@ int main(void)
 		with_tree(test_a_stacked_interface_is_on_its_lowers_card),
 		with_tree(test_a_loop_of_interfaces_ends),
 		with_tree(test_speed),
+		with_tree(test_wifi),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
