@@ -15,7 +15,7 @@
 
 struct netif_link {
 	char name[16];
-	char kind[16];       /* IFLA_INFO_KIND, such as "bridge"; "wlan" = Wi-Fi; "" = a NIC's driver */
+	char kind[16]; /* IFLA_INFO_KIND, such as "bridge"; "wlan" = Wi-Fi; "" = a NIC's driver */
 	unsigned index;      /* ifindex */
 	unsigned flags;      /* IFF_* */
 	unsigned short type; /* ARPHRD_* */

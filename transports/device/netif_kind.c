@@ -28,7 +28,7 @@ static const struct kind {
 	{ .name = "ipvtap", .class = NETIF_CONTAINER, .stacked = true },
 	{ .name = "veth", .class = NETIF_CONTAINER, .copies = true },
 	{ .name = "netkit", .class = NETIF_CONTAINER, .copies = true },
-	{ .name = "openvswitch", .class = NETIF_CONTAINER },
+	{ .name = "openvswitch", .class = NETIF_CONTAINER }, /* unless it has a NIC */
 	{ .name = "netdevsim", .class = NETIF_CONTAINER, .copies = true },
 	{ .name = "bridge", .class = NETIF_LOCAL, .copies = true }, /* unless it has a NIC */
 	{ .name = "dummy", .class = NETIF_LOCAL, .copies = true },
@@ -66,13 +66,27 @@ static const struct kind *link_kind(const struct netif_link *link)
 									     : &unknown_kind;
 }
 
+static bool is_ovs(const struct netif_link *link)
+{
+	return !strcmp(link->kind, "openvswitch");
+}
+
+/* The master of a port is its bridge; of all ports of Open vSwitch it is "ovs-system", whatever their bridge. */
+static bool is_port_of(const struct netif_table *table, const struct netif_link *link,
+		       const struct netif_link *bridge)
+{
+	const struct netif_link *master = netif_link_at(table, link->master);
+
+	return master && (master == bridge || (is_ovs(master) && is_ovs(bridge)));
+}
+
 static bool has_nic_as_port(const struct netif_table *table, const struct netif_link *bridge)
 {
 	for (size_t i = 0; i < table->link_count; i++) {
 		const struct netif_link *link = &table->links[i];
 
-		if (link->master == bridge->index && link_kind(link)->class == NETIF_REAL &&
-		    !has_virtual_name(link->name))
+		if (link_kind(link)->class == NETIF_REAL && !has_virtual_name(link->name) &&
+		    is_port_of(table, link, bridge))
 			return true;
 	}
 	return false;
@@ -84,7 +98,7 @@ enum netif_class netif_class_of(const struct netif_table *table, const struct ne
 
 	if (link->flags & IFF_LOOPBACK)
 		return NETIF_LOOPBACK;
-	if (!strcmp(kind->name, "bridge") && has_nic_as_port(table, link))
+	if ((!strcmp(kind->name, "bridge") || is_ovs(link)) && has_nic_as_port(table, link))
 		return NETIF_REAL;
 	/* A tap carries Ethernet frames, as for a sandboxed container. A tun is a VPN. */
 	if (!strcmp(link->kind, "tun") && link->type == ARPHRD_ETHER)

@@ -168,6 +168,23 @@ static void test_bonds_vlans_and_bridges_on_nics_are_real(void **state)
 	expect_reason("eth0", "has no IP address");
 }
 
+/* OpenShift: the host's address is on the bridge br-ex. */
+static void test_open_vswitch_on_a_nic_is_real(void **state)
+{
+	unsigned datapath;
+
+	(void)state;
+	datapath = table_add(&table, "ovs-system", "openvswitch", "")->index;
+	table_add(&table, "br-ex", "openvswitch", "10.0.0.2");
+	table_add(&table, "eth1", "veth", "172.17.0.2");
+	table_add(&table, "veth12", "veth", "")->master = datapath;
+	expect_chosen("br-ex 10.0.0.2, eth1 172.17.0.2");
+	table_add(&table, "eth0", "", "")->master = datapath;
+	expect_chosen("br-ex 10.0.0.2");
+	table.links[5].master = 0;
+	expect_chosen("br-ex 10.0.0.2, eth1 172.17.0.2");
+}
+
 static void test_a_bridge_of_veths_is_not_real(void **state)
 {
 	struct netif_link *bridge;
@@ -474,6 +491,7 @@ int main(void)
 		cmocka_unit_test_setup(test_a_tunnel_beats_bridge_dummy_and_lo, setup),
 		cmocka_unit_test_setup(test_lo_is_used_only_when_alone, setup),
 		cmocka_unit_test_setup(test_bonds_vlans_and_bridges_on_nics_are_real, setup),
+		cmocka_unit_test_setup(test_open_vswitch_on_a_nic_is_real, setup),
 		cmocka_unit_test_setup(test_a_bridge_of_veths_is_not_real, setup),
 		cmocka_unit_test_setup(test_down_and_unplugged_nics_are_passed_over, setup),
 		cmocka_unit_test_setup(test_all_real_nics_are_used, setup),
