@@ -135,7 +135,7 @@ const char *interface_kind(const struct interfaces *interfaces, size_t i)
 {
 	const struct netif_link *link = &interfaces->table.links[i];
 
-	if (interfaces->verdicts[i].class == NETIF_LOOPBACK)
+	if (link->flags & IFF_LOOPBACK)
 		return "loopback";
 	return *link->kind ? link->kind : "NIC";
 }

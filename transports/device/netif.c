@@ -29,6 +29,8 @@ enum netif_rank netif_rank(const struct sockaddr_storage *addr, bool fading)
 			return NETIF_ADDR_NEVER;
 		if (ip >> 16 == 0xa9fe)
 			return NETIF_ADDR_AUTOIP;
+		if (ip >> 24 == IN_LOOPBACKNET)
+			return NETIF_ADDR_LAST_RESORT;
 		return fading ? NETIF_ADDR_FADING : NETIF_ADDR_GOOD;
 	}
 	if (IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr) || IN6_IS_ADDR_MULTICAST(&v6->sin6_addr) ||
@@ -98,19 +100,29 @@ static const char *family_text(int family)
 	return family == AF_INET ? "IPv4" : family == AF_INET6 ? "IPv6" : "IP";
 }
 
+/* The worst rank of an address of `link` to use. */
+static enum netif_rank worst_rank(const struct choosing *choosing, const struct netif_link *link)
+{
+	bool last_resort =
+		link->flags & IFF_LOOPBACK || name_filter_names(choosing->ifname, link->name);
+
+	return last_resort ? NETIF_ADDR_LAST_RESORT : NETIF_ADDR_AUTOIP;
+}
+
 static void judge_link(const struct choosing *choosing, const struct netif_link *link,
 		       struct netif_verdict *verdict)
 {
-	bool forced = name_filter_names(choosing->ifname, link->name);
-	bool last_resort = forced || link->flags & IFF_LOOPBACK;
-
 	*verdict = (struct netif_verdict){ .chosen = true };
 	verdict->class = netif_class_of(choosing->table, link);
-	verdict->addr = best_addr(choosing->table, link, choosing->family,
-				  last_resort ? NETIF_ADDR_LAST_RESORT : NETIF_ADDR_AUTOIP);
+	verdict->addr =
+		best_addr(choosing->table, link, choosing->family, worst_rank(choosing, link));
 	if (verdict->addr && rank_of(verdict->addr) == NETIF_ADDR_AUTOIP &&
 	    verdict->class < NETIF_LOCAL)
 		verdict->class = NETIF_LOCAL;
+	/* Where NICs have no address of their own, routes lead to the host's on lo. */
+	if (verdict->addr && rank_of(verdict->addr) < NETIF_ADDR_AUTOIP &&
+	    verdict->class == NETIF_LOOPBACK)
+		verdict->class = NETIF_HOST;
 	if (!name_filter_pass(choosing->ifname, link->name, -1))
 		refuse(verdict, "filtered by NCCL_SOCKET_IFNAME=%s", choosing->ifname);
 	else if (!(link->flags & IFF_UP))
@@ -149,13 +161,14 @@ static bool in_subnet(const struct subnet *subnet, const struct netif_addr *addr
 	return subnet_holds(subnet, prefix, &addr->addr);
 }
 
-static const struct netif_addr *addr_in_subnet(const struct netif_table *table, unsigned ifindex,
+static const struct netif_addr *addr_in_subnet(const struct choosing *choosing,
+					       const struct netif_link *link,
 					       const struct subnet *subnet)
 {
-	for (size_t i = 0; i < table->addr_count; i++) {
-		const struct netif_addr *addr = &table->addrs[i];
+	for (size_t i = 0; i < choosing->table->addr_count; i++) {
+		const struct netif_addr *addr = &choosing->table->addrs[i];
 
-		if (addr->ifindex == ifindex && rank_of(addr) <= NETIF_ADDR_AUTOIP &&
+		if (addr->ifindex == link->index && rank_of(addr) <= worst_rank(choosing, link) &&
 		    in_subnet(subnet, addr))
 			return addr;
 	}
@@ -174,7 +187,7 @@ static void keep_subnet(const struct choosing *choosing, const char *text,
 		return;
 	for (size_t i = 0; i < table->link_count; i++)
 		found |= choosing->verdicts[i].chosen &&
-			 addr_in_subnet(table, table->links[i].index, &subnet);
+			 addr_in_subnet(choosing, &table->links[i], &subnet);
 	if (!found) {
 		snprintf(notes->subnet, sizeof(notes->subnet),
 			 "no interface is in the network of %s; ignored", text);
@@ -186,7 +199,7 @@ static void keep_subnet(const struct choosing *choosing, const char *text,
 
 		if (!verdict->chosen)
 			continue;
-		addr = addr_in_subnet(table, table->links[i].index, &subnet);
+		addr = addr_in_subnet(choosing, &table->links[i], &subnet);
 		if (addr)
 			verdict->addr = addr;
 		else
@@ -196,7 +209,7 @@ static void keep_subnet(const struct choosing *choosing, const char *text,
 
 static const char *class_text(const struct netif_link *link, const struct netif_verdict *verdict)
 {
-	if (verdict->class == NETIF_LOOPBACK)
+	if (link->flags & IFF_LOOPBACK)
 		return "the loopback interface";
 	if (verdict->addr && rank_of(verdict->addr) == NETIF_ADDR_AUTOIP)
 		return "one with a 169.254 address";

@@ -55,7 +55,8 @@ enum netif_class {
 	NETIF_REAL,      /* a NIC, or a bond, VLAN or bridge on one */
 	NETIF_CONTAINER, /* kinds that a container may have only, such as veth and macvlan; Wi-Fi */
 	NETIF_TUNNEL,    /* overlay, VPN, and unknown kinds */
-	NETIF_LOCAL,     /* reaches no other host: a bridge without a NIC, dummy, only a 169.254/16 address */
+	NETIF_HOST,      /* lo or dummy with an address of the host's, which routes may lead to */
+	NETIF_LOCAL,     /* reaches no other host: a bridge without a NIC, only a 169.254 address */
 	NETIF_LOOPBACK,
 };
 
@@ -64,7 +65,7 @@ enum netif_rank {
 	NETIF_ADDR_GOOD,
 	NETIF_ADDR_FADING,
 	NETIF_ADDR_AUTOIP, /* 169.254/16: no address was configured */
-	NETIF_ADDR_LAST_RESORT, /* link-local IPv6, which needs an interface number that differs on the peer's host; ::1 */
+	NETIF_ADDR_LAST_RESORT, /* link-local IPv6, which needs an interface number that differs on the peer's host; 127/8, ::1 */
 	NETIF_ADDR_NEVER
 };
 

@@ -31,7 +31,7 @@ static const struct kind {
 	{ .name = "openvswitch", .class = NETIF_CONTAINER }, /* unless it has a NIC */
 	{ .name = "netdevsim", .class = NETIF_CONTAINER, .copies = true },
 	{ .name = "bridge", .class = NETIF_LOCAL, .copies = true }, /* unless it has a NIC */
-	{ .name = "dummy", .class = NETIF_LOCAL, .copies = true },
+	{ .name = "dummy", .class = NETIF_HOST, .copies = true },
 	{ .name = "ifb", .class = NETIF_LOCAL, .copies = true },
 	{ .name = "vrf", .class = NETIF_LOCAL, .copies = true },
 	{ .name = "nlmon", .class = NETIF_LOCAL, .copies = true },

@@ -151,6 +151,29 @@ static void test_lo_is_used_only_when_alone(void **state)
 	expect_chosen("lo 127.0.0.1");
 	table_add(&table, "docker0", "bridge", "172.17.0.1");
 	expect_chosen("docker0 172.17.0.1");
+	set_subnet("127.0.0.1");
+	expect_chosen("lo 127.0.0.1");
+}
+
+/* Its NICs have link-local addresses only, and routes lead to it by BGP. */
+static void test_the_address_of_a_routed_host_is_on_lo_or_dummy(void **state)
+{
+	static const char *const kinds[] = { "loopback", "dummy" };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		table_start(&table);
+		table_add(&table, "docker0", "bridge", "172.17.0.1");
+		table_add(&table, "eth0", "", "fe80::1");
+		table_add(&table, "a0", kinds[i], "127.0.0.2/8 fe80::7 10.0.0.2/32 fd00::2/128");
+		expect_chosen("a0 10.0.0.2");
+		expect_reason("docker0", "a0 is preferred to bridge");
+		cfg.socket_family = AF_INET6;
+		expect_chosen("a0 fd00::2");
+		cfg.socket_family = AF_UNSPEC;
+		table_add(&table, "eth1", "", "10.0.1.2");
+		expect_chosen("eth1 10.0.1.2");
+	}
 }
 
 static void test_bonds_vlans_and_bridges_on_nics_are_real(void **state)
@@ -490,6 +513,7 @@ int main(void)
 		cmocka_unit_test_setup(test_a_tap_is_a_nic_of_a_sandbox_and_a_tun_is_a_vpn, setup),
 		cmocka_unit_test_setup(test_a_tunnel_beats_bridge_dummy_and_lo, setup),
 		cmocka_unit_test_setup(test_lo_is_used_only_when_alone, setup),
+		cmocka_unit_test_setup(test_the_address_of_a_routed_host_is_on_lo_or_dummy, setup),
 		cmocka_unit_test_setup(test_bonds_vlans_and_bridges_on_nics_are_real, setup),
 		cmocka_unit_test_setup(test_open_vswitch_on_a_nic_is_real, setup),
 		cmocka_unit_test_setup(test_a_bridge_of_veths_is_not_real, setup),
