@@ -37,6 +37,7 @@ struct anynet_device {
 	uint64_t guid;
 	int port;
 	int speed_mbps; /* > 0 */
+	bool may_be_faster; /* speed_mbps is assumed: the NIC does not tell it, as in clouds */
 	float latency_us;
 	int max_comms;
 	int max_recvs;

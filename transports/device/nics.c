@@ -121,11 +121,11 @@ bool nic_needs_qp(const struct anynet_device *dev)
 	return dev->transport == ANYNET_TRANSPORT_IB && anynet_net.cfg->transport == ANYNET_CHOOSE_IB;
 }
 
-static int streams_by_speed(int speed_mbps)
+static int streams_by_speed(const struct anynet_device *nic)
 {
-	if (speed_mbps < STREAMS_2_FROM_MBPS)
-		return 1;
-	return speed_mbps < STREAMS_4_FROM_MBPS ? 2 : 4;
+	if (nic->may_be_faster || nic->speed_mbps >= STREAMS_4_FROM_MBPS)
+		return 4;
+	return nic->speed_mbps < STREAMS_2_FROM_MBPS ? 1 : 2;
 }
 
 int nic_streams_wanted(const struct anynet_device *dev)
@@ -141,6 +141,6 @@ int nic_streams_wanted(const struct anynet_device *dev)
 	if (dev->copies_in_kernel)
 		return 1;
 	pairs = (size_t)nic_spread(dev, nic_stripe(dev, set, ANYNET_HELLO_ADDRS));
-	return (int)anynet_min((size_t)streams_by_speed(anynet_member(dev, 0)->speed_mbps),
+	return (int)anynet_min((size_t)streams_by_speed(anynet_member(dev, 0)),
 			       STREAMS_MAX_AUTO / pairs);
 }

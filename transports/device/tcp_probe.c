@@ -15,6 +15,19 @@
 #include "device/sysfs.h"
 
 #define TCP_COMMS_MAX 65536 /* as in NCCL's Socket net; descriptors run out long before */
+#define VENDOR_VIRTIO "0x1af4"
+
+/* Is the NIC one that may be fast, though its speed is not known? Virtio's is often made in software. */
+static bool may_be_faster(const struct netif_link *link, enum netif_class class,
+			  const char *pci_path)
+{
+	char vendor[16];
+
+	if (link->speed_mbps > 0 || class != NETIF_REAL || !*pci_path)
+		return false;
+	sysfs_line(vendor, sizeof(vendor), "%s/vendor", pci_path);
+	return strcmp(vendor, VENDOR_VIRTIO) != 0;
+}
 
 static void add_device(const struct anynet_config *cfg, const struct netif_table *table,
 		       const struct netif_link *link, const struct netif_verdict *verdict,
@@ -32,6 +45,7 @@ static void add_device(const struct anynet_config *cfg, const struct netif_table
 	sysfs_pci_path(sysfs, "net", link->name, dev->pci_path);
 	dev->guid = (uint64_t)dev->index; /* one port each, so the index identifies it */
 	dev->speed_mbps = speed;
+	dev->may_be_faster = may_be_faster(link, verdict->class, dev->pci_path);
 	dev->max_comms = TCP_COMMS_MAX;
 	dev->max_recvs = cfg->max_recvs;
 	dev->ptr_support = ANYNET_PTR_HOST | (cfg->tcp_cuda ? ANYNET_PTR_CUDA : 0);

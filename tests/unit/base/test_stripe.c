@@ -153,6 +153,14 @@ static void test_connections_are_bounded_over_all_nics(void **state)
 	anynet_net_start(&local_cfg, nics, 4);
 	anynet_net.gpu_count = 0;
 	assert_int_equal(nic_streams_wanted(&nics[0]), 2);
+	for (int i = 0; i < 4; i++)
+		nics[i].speed_mbps = 10000;
+	assert_int_equal(nic_streams_wanted(&nics[0]), 1);
+	for (int i = 0; i < 4; i++)
+		nics[i].may_be_faster = true;
+	assert_int_equal(nic_streams_wanted(&nics[0]), 2);
+	anynet_net_start(&local_cfg, nics, 1);
+	assert_int_equal(nic_streams_wanted(&nics[0]), 4);
 	local_cfg.streams_per_nic = 16;
 	assert_int_equal(nic_streams_wanted(&nics[0]), 16);
 }

@@ -276,15 +276,48 @@ static int setup_with_tree(void **state)
 	return tree_create(state);
 }
 
-static void test_pci_path_comes_from_sysfs(void **state)
+/* eth0 is this PCI function. */
+static void make_eth0(const char *vendor)
 {
-	(void)state;
 	tree_dir("bus/pci");
-	tree_dir("devices/0000:05:00.0");
+	tree_file("devices/0000:05:00.0/vendor", vendor);
 	tree_link("../../bus/pci", "devices/0000:05:00.0/subsystem");
 	tree_dir("class/net/eth0");
 	tree_link("../../../devices/0000:05:00.0", "class/net/eth0/device");
 	table_add(&table, "eth0", "", "10.0.0.2");
+}
+
+/* Where NICs have 100 Gb/s and more, and each connection a limit. */
+static void test_a_clouds_nic_of_unknown_speed_may_be_faster(void **state)
+{
+	(void)state;
+	make_eth0("0x1d0f\n");
+	run(tree_root());
+	assert_int_equal(probe.devices[0].speed_mbps, 10000);
+	assert_true(probe.devices[0].may_be_faster);
+	run("/nowhere"); /* not a PCI function */
+	assert_false(probe.devices[0].may_be_faster);
+	strcpy(table.links[1].kind, "ipvlan");
+	run(tree_root());
+	assert_false(probe.devices[0].may_be_faster);
+	*table.links[1].kind = 0;
+	table.links[1].speed_mbps = 10000;
+	run(tree_root());
+	assert_false(probe.devices[0].may_be_faster);
+}
+
+static void test_a_nic_of_virtio_is_as_fast_as_assumed(void **state)
+{
+	(void)state;
+	make_eth0("0x1af4\n");
+	run(tree_root());
+	assert_false(probe.devices[0].may_be_faster);
+}
+
+static void test_pci_path_comes_from_sysfs(void **state)
+{
+	(void)state;
+	make_eth0("0x15b3\n");
 	run(tree_root());
 	assert_string_equal(probe.devices[0].pci_path, tree_path("devices/0000:05:00.0"));
 }
@@ -314,6 +347,10 @@ int main(void)
 		cmocka_unit_test_setup(test_virtual_interfaces_without_address_share_one_line,
 				       setup),
 		cmocka_unit_test_setup(test_settings_that_were_given_up_have_a_verdict, setup),
+		cmocka_unit_test_setup_teardown(test_a_clouds_nic_of_unknown_speed_may_be_faster,
+						setup_with_tree, tree_remove),
+		cmocka_unit_test_setup_teardown(test_a_nic_of_virtio_is_as_fast_as_assumed,
+						setup_with_tree, tree_remove),
 		cmocka_unit_test_setup_teardown(test_pci_path_comes_from_sysfs, setup_with_tree,
 						tree_remove),
 		cmocka_unit_test_setup(test_this_host_has_a_network, setup),
