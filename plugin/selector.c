@@ -58,6 +58,23 @@ static const char *asked_for_ib(const char *name, const struct anynet_config *cf
 	return NULL;
 }
 
+/* The setting that says which of this host's verbs ports or GIDs to use, or NULL. Who sets it expects IB. */
+static const char *chooses_ib(const struct anynet_config *cfg, const struct anynet_probe *probe)
+{
+	bool has_ports = false;
+
+	for (int i = 0; i < probe->candidate_count; i++)
+		has_ports |= probe->candidates[i].transport == ANYNET_TRANSPORT_IB &&
+			     strcmp(probe->candidates[i].name, "libibverbs") != 0;
+	if (!has_ports)
+		return NULL;
+	if (*cfg->ib_hca)
+		return "NCCL_IB_HCA is set";
+	if (cfg->ib_gid_index >= 0)
+		return "NCCL_IB_GID_INDEX is set";
+	return *cfg->ib_addr_range ? "NCCL_IB_ADDR_RANGE is set" : NULL;
+}
+
 /* The setting that asks for TCP, or NULL. */
 static const char *asked_for_tcp(const char *name, const struct anynet_config *cfg)
 {
@@ -176,6 +193,8 @@ void anynet_selector_run(const char *name, const struct anynet_config *cfg,
 	if (!has_ib)
 		anynet_tcp_probe(cfg, probe);
 	log_candidates(probe);
+	if (!ib)
+		ib = chooses_ib(cfg, probe);
 	if (ib && !has_ib)
 		warn_no_ib(ib, probe);
 	log_devices(probe);

@@ -200,6 +200,36 @@ static void test_ib_that_does_not_prove_itself_is_a_warning(void **state)
 			 1);
 }
 
+/* A host where it leaves no port slows its job down. */
+static void test_a_choice_of_ports_that_leaves_none_is_a_warning(void **state)
+{
+	static const char text[] = "is set, but IB is not used: mlx5_0";
+
+	(void)state;
+	setenv("FAKE_VERBS", "device mlx5_0; port gid=0,fe80::1; port gid=0,fe80::1", 1);
+	snprintf(cfg.ib_hca, sizeof(cfg.ib_hca), "mlx5_9");
+	run_as("anynet");
+	expect_tcp_on_lo();
+	assert_int_equal(capture_count(ANYNET_LOG_WARN, NULL), 1);
+	assert_int_equal(capture_count(ANYNET_LOG_WARN, "NCCL_IB_HCA is set"), 1);
+	assert_int_equal(capture_count(ANYNET_LOG_WARN, text), 1);
+	*cfg.ib_hca = 0;
+	cfg.ib_gid_index = 3;
+	run_as("anynet");
+	expect_tcp_on_lo();
+	assert_int_equal(capture_count(ANYNET_LOG_WARN, NULL), 1);
+	assert_int_equal(capture_count(ANYNET_LOG_WARN, "NCCL_IB_GID_INDEX is set"), 1);
+	assert_int_equal(capture_count(ANYNET_LOG_WARN, text), 1);
+	cfg.ib_gid_index = ANYNET_AUTO;
+	snprintf(cfg.ib_addr_range, sizeof(cfg.ib_addr_range), "10.0.0.0/8");
+	run_as("anynet");
+	assert_int_equal(capture_count(ANYNET_LOG_WARN, "NCCL_IB_ADDR_RANGE is set"), 1);
+	setenv("FAKE_VERBS", "", 1); /* a host that has no ports */
+	run_as("anynet");
+	run_as("Socket");
+	assert_int_equal(capture_count(ANYNET_LOG_WARN, NULL), 0);
+}
+
 static void test_socket_does_not_look_for_ib(void **state)
 {
 	(void)state;
@@ -295,6 +325,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(test_the_warning_counts_further_reasons, setup),
 		cmocka_unit_test_setup(test_ib_that_is_there_is_used_and_nothing_else, setup),
 		cmocka_unit_test_setup(test_ib_that_does_not_prove_itself_is_a_warning, setup),
+		cmocka_unit_test_setup(test_a_choice_of_ports_that_leaves_none_is_a_warning, setup),
 		cmocka_unit_test_setup(test_socket_does_not_look_for_ib, setup),
 		cmocka_unit_test_setup(test_disabled_ib_is_the_reason_if_ib_was_asked_for, setup),
 		cmocka_unit_test_setup(test_a_missing_library_is_no_warning_unless_ib_was_asked_for,
