@@ -228,6 +228,21 @@ static void probe_device(struct ib_probe *probe, struct ibv_device *device)
 	probe->verbs.close_device(context);
 }
 
+/* libibverbs leaves out devices without a driver of its own, and those without their file in /dev/infiniband. */
+static void refuse_list(struct ib_probe *probe)
+{
+	char name[IBV_SYSFS_NAME_MAX];
+
+	sysfs_first_rdma(ANYNET_SYSFS, name, sizeof(name));
+	if (*name)
+		refuse(probe, name,
+		       "the kernel has it, but libibverbs does not list it: its driver is not "
+		       "installed (ibverbs-providers), or /dev/infiniband is missing, perhaps only "
+		       "in the container");
+	else
+		refuse(probe, "libibverbs", "finds no RDMA device");
+}
+
 static void probe_devices(struct ib_probe *probe)
 {
 	struct ibv_device **list;
@@ -241,7 +256,7 @@ static void probe_devices(struct ib_probe *probe)
 		return;
 	}
 	if (!count)
-		refuse(probe, "libibverbs", "finds no RDMA device");
+		refuse_list(probe);
 	for (int i = 0; i < count; i++)
 		probe_device(probe, list[i]);
 	probe->verbs.free_device_list(list);

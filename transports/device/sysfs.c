@@ -67,10 +67,9 @@ static bool climb_to_pci(char *path)
 	}
 }
 
-/* The first by name of the interfaces that the one of `dir` is stacked on. False = none. */
-static bool lower_interface(const char *dir, char *lower, size_t bytes)
+/* The first by name of the entries of `dir` that begin with `prefix`, without it. False = none. */
+static bool first_entry(const char *dir, const char *prefix, char *first, size_t bytes)
 {
-	static const char prefix[] = "lower_";
 	DIR *stream = opendir(dir);
 	const struct dirent *entry;
 	bool found = false;
@@ -80,11 +79,12 @@ static bool lower_interface(const char *dir, char *lower, size_t bytes)
 	while ((entry = readdir(stream))) {
 		const char *name = entry->d_name + strlen(prefix);
 
-		if (strncmp(entry->d_name, prefix, strlen(prefix)) || strlen(name) >= bytes)
+		if (*entry->d_name == '.' || strncmp(entry->d_name, prefix, strlen(prefix)) ||
+		    strlen(name) >= bytes)
 			continue;
-		if (found && strcmp(name, lower) >= 0)
+		if (found && strcmp(name, first) >= 0)
 			continue;
-		snprintf(lower, bytes, "%s", name);
+		snprintf(first, bytes, "%s", name);
 		found = true;
 	}
 	closedir(stream);
@@ -108,7 +108,8 @@ const char *sysfs_pci_path(const char *root, const char *class_name, const char 
 				return path;
 			break;
 		}
-		if (!lower_interface(dir, lower, sizeof(lower)))
+		/* The first of the interfaces below. */
+		if (!first_entry(dir, "lower_", lower, sizeof(lower)))
 			break;
 	}
 	*path = 0;
@@ -181,6 +182,15 @@ int sysfs_net_speed(const char *root, const char *ifname)
 
 	sysfs_line(line, sizeof(line), "%s/class/net/%s/speed", root, ifname);
 	return sscanf(line, "%d", &speed) == 1 && speed > 0 ? speed : 0; /* -1: not known */
+}
+
+void sysfs_first_rdma(const char *root, char *name, size_t bytes)
+{
+	char dir[PATH_MAX];
+
+	if ((size_t)snprintf(dir, sizeof(dir), "%s/class/infiniband", root) >= sizeof(dir) ||
+	    !first_entry(dir, "", name, bytes))
+		*name = 0;
 }
 
 /* "800 Gb/sec (4X XDR)", "2.5 Gb/sec (1X SDR)" (Linux drivers/infiniband/core/sysfs.c, rate_show). */

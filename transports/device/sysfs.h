@@ -34,6 +34,9 @@ bool sysfs_is_wifi(const char *root, const char *ifname);
 /* Speed of a network interface in Mb/s; 0 = not known (virtual, or no carrier). */
 int sysfs_net_speed(const char *root, const char *ifname);
 
+/* The first by name of the RDMA devices that the kernel has; "" = none. */
+void sysfs_first_rdma(const char *root, char *name, size_t bytes);
+
 /* Rate of a port of an RDMA device in Mb/s; 0 = not known. */
 int sysfs_ib_rate(const char *root, const char *device, unsigned port);
 

@@ -12,11 +12,23 @@
 
 #include <cmocka.h>
 
+#include "transports/device/sysfs.h"
 #include "unit/ib_probing.h"
 
 #define DOWN "; port layer=ib state=down"
 
 static const char *lacking_file;
+
+/* The first RDMA device of the kernel. */
+static const char *kernels_first = "";
+
+__typeof__(sysfs_first_rdma) __wrap_sysfs_first_rdma;
+
+void __wrap_sysfs_first_rdma(const char *root, char *name, size_t bytes)
+{
+	assert_string_equal(root, ANYNET_SYSFS);
+	snprintf(name, bytes, "%s", kernels_first);
+}
 
 /* No port can be offered, no queue pair is made, and no GID table is read entry by entry. */
 static void run_on(const char *script)
@@ -89,6 +101,13 @@ static void test_no_device(void **state)
 	(void)state;
 	run_on("");
 	expect_only("libibverbs", "no RDMA device");
+	kernels_first = "mlx5_0";
+	run_on("");
+	kernels_first = "";
+	expect_only(
+		"mlx5_0",
+		"the kernel has it, but libibverbs does not list it: its driver is not installed "
+		"(ibverbs-providers), or /dev/infiniband is missing, perhaps only in the container");
 }
 
 static void test_a_device_that_may_not_be_opened(void **state)

@@ -154,6 +154,22 @@ static void test_speed(void **state)
 	assert_int_equal(sysfs_net_speed(tree_root(), "nothing"), 0);
 }
 
+static void test_the_first_rdma_device(void **state)
+{
+	char name[16];
+
+	(void)state;
+	sysfs_first_rdma(tree_root(), name, sizeof(name));
+	assert_string_equal(name, "");
+	tree_dir("class/infiniband");
+	sysfs_first_rdma(tree_root(), name, sizeof(name));
+	assert_string_equal(name, "");
+	tree_dir("class/infiniband/mlx5_1");
+	tree_dir("class/infiniband/mlx5_0");
+	sysfs_first_rdma(tree_root(), name, sizeof(name));
+	assert_string_equal(name, "mlx5_0");
+}
+
 static void make_pci(const char *address, const char *vendor, const char *class)
 {
 	char path[128];
@@ -192,6 +208,7 @@ int main(void)
 		with_tree(test_a_loop_of_interfaces_ends),
 		with_tree(test_speed),
 		with_tree(test_wifi),
+		with_tree(test_the_first_rdma_device),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
