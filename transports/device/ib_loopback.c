@@ -263,7 +263,8 @@ static int check(struct loopback *loop, const struct ibv_wc *wc)
 	if (wc->status == IBV_WC_RETRY_EXC_ERR)
 		return fail(loop, -EIO,
 			    "the loopback RDMA WRITE got no answer: its packets are lost (status "
-			    "%d, vendor %#x)",
+			    "%d, vendor %#x); if a virtual function's switch filters them, set "
+			    "ANYNET_IB_LOOPBACK=0",
 			    wc->status, wc->vendor_err);
 	if (wc->status != IBV_WC_SUCCESS)
 		return fail(loop, -EIO, "the loopback RDMA WRITE failed with status %d, vendor "

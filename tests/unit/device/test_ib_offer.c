@@ -116,7 +116,9 @@ static void test_every_step_of_the_proof_has_its_words(void **state)
 		{ "fault call post_recv errno=12", "cannot post to a queue pair: Cannot allocate memory" },
 		{ "fault call post_send errno=22", "cannot post to a queue pair: Invalid argument" },
 		{ "fault call poll_cq errno=5", "the completion queue cannot be polled" },
-		{ "vanish mlx5_0:1 any", "no answer: its packets are lost (status 12, vendor 0xfa)" },
+		{ "vanish mlx5_0:1 any",
+		  "no answer: its packets are lost (status 12, vendor 0xfa); if a virtual function's switch filters them, set "
+		  "ANYNET_IB_LOOPBACK=0" },
 		{ "fault status write-imm status=10", "the loopback RDMA WRITE failed with status 10, vendor 0xfa" },
 		{ "fault delay any ms=60000", "the loopback RDMA WRITE and SEND got 0 of 4 completions in 3 s" },
 		{ "fault garble write-imm", "the loopback RDMA WRITE delivered wrong data" },
