@@ -53,20 +53,26 @@ static bool has_addr(const struct anynet_device *const *set, int count,
 	return false;
 }
 
-/* Appends the alternatives of an IB device: the other IB devices, then the standby devices. */
+/* Appends the alternatives of an IB device: the other IB devices, then the standby devices. The last place is for the last
+ * of them: if it is slow beside InfiniBand, it does not fail together with it. */
 static int add_ways_round(const struct anynet_device **set, int count, int max)
 {
 	const struct anynet_device *other;
 	int first = set[0]->index, ports = max - STANDBY_MIN;
+	bool full;
 
 	for (int i = 1; i < anynet_net.device_count && count < ports; i++) {
 		other = nic_at((first + i) % anynet_net.device_count);
 		if (other->transport == set[0]->transport && !has(set, count, other))
 			set[count++] = other;
 	}
-	for (int i = anynet_net.device_count; count < max && (other = nic_at(i)); i++)
-		if (!has_addr(set, count, other))
-			set[count++] = other;
+	full = count == max;
+	for (int i = anynet_net.device_count; !full && (other = nic_at(i)); i++) {
+		if (has_addr(set, count, other))
+			continue;
+		count += count < max;
+		set[count - 1] = other;
+	}
 	return count;
 }
 

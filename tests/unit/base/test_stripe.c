@@ -13,6 +13,17 @@
 #define NICS 10
 
 static struct anynet_device nics[NICS], fused;
+static struct anynet_device standbys[4]; /* beside lo */
+static int standby_count;
+
+__typeof__(ib_standby_at) __real_ib_standby_at, __wrap_ib_standby_at;
+
+const struct anynet_device *__wrap_ib_standby_at(int i)
+{
+	const struct anynet_device *found = __real_ib_standby_at(i);
+
+	return found || !i || i > standby_count ? found : &standbys[i - 1];
+}
 
 /* `count` NICs of 25 Gb/s; for IB devices, with the host's lo as standby. */
 static void start(enum anynet_transport_kind transport, int count)
@@ -57,7 +68,7 @@ static const struct anynet_device *fuse(const char *members)
 	return &fused;
 }
 
-/* The set as digits, "s" for a standby. */
+/* The set as digits, "s" for the standby lo, "a" and so on for others. */
 static const char *set_of(const struct anynet_device *dev, int max)
 {
 	static char text[16];
@@ -65,8 +76,10 @@ static const char *set_of(const struct anynet_device *dev, int max)
 	int count = nic_stripe(dev, set, max);
 
 	for (int i = 0; i < count; i++)
-		text[i] =
-			set[i] >= nics && set[i] < nics + NICS ? (char)('0' + set[i]->index) : 's';
+		text[i] = set[i] >= nics && set[i] < nics + NICS ? (char)('0' + set[i]->index)
+			  : set[i] >= standbys && set[i] < standbys + 4
+				  ? (char)('a' + (set[i] - standbys))
+				  : 's';
 	text[count] = '\0';
 	return text;
 }
@@ -84,6 +97,17 @@ static void test_of_an_ib_device_its_ports_come_first(void **state)
 	assert_string_equal(set_of(fuse("98"), 8), "980123s");
 	assert_string_equal(set_of(fuse("01234567"), 8), "01234567");
 	assert_string_equal(set_of(fuse("0123456"), 8), "0123456s");
+	/* The last standby has a place: it may be on another network than the others. */
+	standby_count = 4;
+	for (int i = 0; i < standby_count; i++) {
+		standbys[i] = nics[0];
+		((struct sockaddr_in *)&standbys[i].addr)->sin_addr.s_addr =
+			htonl(0x0b000001u + (uint32_t)i);
+	}
+	assert_string_equal(set_of(&nics[0], 8), "012345sd");
+	assert_string_equal(set_of(fuse("0123456"), 8), "0123456d");
+	assert_string_equal(set_of(fuse("01234567"), 8), "01234567");
+	standby_count = 0;
 	/* A standby with the address of a port is not another path. */
 	((struct sockaddr_in *)&nics[3].addr)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	assert_string_equal(set_of(&nics[0], 8), "012345");
