@@ -89,7 +89,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_TCP_STRIPE",
 		.initial = "auto",
 		.doc = "Spread every connection over all equal NICs. `auto`: not if the host has as many "
-		       "NICs as GPUs, because NCCL then spreads its channels.",
+		       "NICs as GPUs, because NCCL then spreads its channels. Recovery uses all NICs.",
 		SWITCH_FIELD(stripe),
 	},
 	{

@@ -160,7 +160,8 @@ struct anynet_wire_hello {
 	uint8_t proof[ANYNET_PROOF_BYTES]; /* HMAC-SHA256 of this message and those before it */
 	struct anynet_wire_qp qp;          /* the sender's end, for this stream; kind 0 = none */
 	struct anynet_wire_addr addrs[ANYNET_HELLO_ADDRS]; /* the sender's NICs, the comm's own first */
-	struct anynet_wire_pair plan[ANYNET_STREAMS_MAX];  /* WELCOME: pair of NICs of each stream */
+	/* WELCOME: pair of NICs of each stream. HELLO: plan[0].from of `addrs`, from the first on, may have streams; 0 = all */
+	struct anynet_wire_pair plan[ANYNET_STREAMS_MAX];
 	char host[64];	  /* texts: printable ASCII, NUL-terminated */
 	char device[64];
 	char reason[224]; /* why refused, why there is no queue pair, or why not by the RDMA CM */

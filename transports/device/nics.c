@@ -84,7 +84,21 @@ static bool is_equal(const struct anynet_device *dev, const struct anynet_device
 	       other->addr.ss_family == dev->addr.ss_family && strcmp(other->ifname, "lo");
 }
 
-int nic_stripe(const struct anynet_device *dev, const struct anynet_device **set, int max)
+/* Appends the TCP devices that are equal to the comm's, or all others. */
+static int add_tcp(const struct anynet_device *dev, const struct anynet_device **set, int count,
+		   int max, bool equal)
+{
+	for (int i = 0; i < anynet_net.device_count && count < max; i++) {
+		const struct anynet_device *other = &anynet_net.devices[i];
+
+		if (other->transport == dev->transport && strcmp(other->ifname, "lo") &&
+		    !has(set, count, other) && is_equal(dev, other) == equal)
+			set[count++] = other;
+	}
+	return count;
+}
+
+int nic_list(const struct anynet_device *dev, const struct anynet_device **set, int max)
 {
 	int count = 0;
 
@@ -94,32 +108,34 @@ int nic_stripe(const struct anynet_device *dev, const struct anynet_device **set
 	}
 	if (dev->transport == ANYNET_TRANSPORT_IB)
 		return add_ways_round(set, count, max);
-	if (anynet_net.cfg->stripe == ANYNET_SWITCH_OFF)
-		return count;
-	for (int i = 0; i < anynet_net.device_count && count < max; i++) {
-		const struct anynet_device *other = &anynet_net.devices[i];
+	count = add_tcp(dev, set, count, max, true);
+	return add_tcp(dev, set, count, max, false);
+}
 
-		if (!has(set, count, other) && is_equal(dev, other))
-			set[count++] = other;
-	}
+static size_t equals_of(const struct anynet_device *dev)
+{
+	size_t count = 0;
+
+	for (int i = 0; i < anynet_net.device_count; i++)
+		count += is_equal(dev, &anynet_net.devices[i]);
 	return count;
 }
 
 /* Has the host a NIC for each GPU? Then NCCL itself spreads its channels over the NICs. */
-static bool has_nic_for_each_gpu(const struct anynet_device *dev)
+static bool has_nic_for_each_gpu(size_t nics)
 {
-	int nics = 0;
-
-	for (int i = 0; i < anynet_net.device_count; i++)
-		nics += is_equal(dev, &anynet_net.devices[i]);
-	return anynet_net.gpu_count > 0 && nics >= anynet_net.gpu_count;
+	return anynet_net.gpu_count > 0 && nics >= (size_t)anynet_net.gpu_count;
 }
 
-int nic_spread(const struct anynet_device *dev, int count)
+int nic_spread(const struct anynet_device *dev)
 {
-	if (anynet_net.cfg->stripe == ANYNET_SWITCH_AUTO && has_nic_for_each_gpu(dev))
-		return (int)anynet_min((size_t)count, (size_t)anynet_members(dev));
-	return count;
+	size_t members = (size_t)anynet_members(dev), equals = equals_of(dev);
+	enum anynet_switch stripe = anynet_net.cfg->stripe;
+
+	if (stripe == ANYNET_SWITCH_OFF ||
+	    (stripe == ANYNET_SWITCH_AUTO && has_nic_for_each_gpu(equals)))
+		equals = 0;
+	return (int)anynet_min(anynet_max(members, equals), ANYNET_HELLO_ADDRS);
 }
 
 bool nic_needs_qp(const struct anynet_device *dev)
@@ -136,9 +152,6 @@ static int streams_by_speed(const struct anynet_device *nic)
 
 int nic_streams_wanted(const struct anynet_device *dev)
 {
-	const struct anynet_device *set[ANYNET_HELLO_ADDRS];
-	size_t pairs;
-
 	if (dev->transport == ANYNET_TRANSPORT_IB)
 		return (int)anynet_min((size_t)(anynet_members(dev) * anynet_net.cfg->ib_qps),
 				       ANYNET_STREAMS_MAX);
@@ -146,7 +159,6 @@ int nic_streams_wanted(const struct anynet_device *dev)
 		return anynet_net.cfg->streams_per_nic;
 	if (dev->copies_in_kernel)
 		return 1;
-	pairs = (size_t)nic_spread(dev, nic_stripe(dev, set, ANYNET_HELLO_ADDRS));
 	return (int)anynet_min((size_t)streams_by_speed(anynet_member(dev, 0)),
-			       STREAMS_MAX_AUTO / pairs);
+			       STREAMS_MAX_AUTO / (size_t)nic_spread(dev));
 }

@@ -13,14 +13,14 @@ const struct anynet_device *nic_at(int index);
 /* The device with this IP address; NULL = none. */
 const struct anynet_device *nic_with_addr(const struct sockaddr_storage *addr);
 
-/* Lists the NICs that a comm of `dev` may use. First come its members (a plain device is its own member). A TCP device
- * adds the equally fast TCP devices, unless striping is off. An IB device adds, for when its own ports fail, the other
- * ports, beginning with the next one, and the standby devices. Returns the count, at most `max`. */
-int nic_stripe(const struct anynet_device *dev, const struct anynet_device **set, int max);
+/* Lists the NICs that a comm of `dev` may use. First come its members (a plain device is its own member). Then come, for when
+ * a path fails, the other TCP devices, the equally fast ones first; or, of an IB device, the other ports, beginning with the next
+ * one, and the standby devices. Returns the count, at most `max`. */
+int nic_list(const struct anynet_device *dev, const struct anynet_device **set, int max);
 
-/* How many of these `count` NICs, from the first on, a comm of a TCP device spreads over. The others are for when a
- * path breaks. */
-int nic_spread(const struct anynet_device *dev, int count);
+/* How many of the NICs that nic_list gives, from the first on, a comm of a TCP device spreads over: its members, and the equally
+ * fast ones unless striping is off. */
+int nic_spread(const struct anynet_device *dev);
 
 /* Is it an error if a new comm of this device gets no queue pair? */
 bool nic_needs_qp(const struct anynet_device *dev);

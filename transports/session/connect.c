@@ -406,7 +406,7 @@ static int op_create(const struct anynet_device *dev, const struct anynet_connec
 		return ret;
 	}
 	/* The acceptor plans streams over these NICs and sends its PROBEs to them. */
-	paths->own_count = (uint8_t)nic_stripe(dev, paths->own, ANYNET_HELLO_ADDRS);
+	paths->own_count = (uint8_t)nic_list(dev, paths->own, ANYNET_HELLO_ADDRS);
 	listen_hold(paths->own, paths->own_count, paths->own_addrs);
 	memcpy(paths->peer, handle->addrs, sizeof(handle->addrs)); /* until the WELCOME has all */
 	paths->peer_count = ANYNET_HANDLE_ADDRS;

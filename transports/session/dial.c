@@ -47,6 +47,7 @@ static void fill_hello(struct anynet_wire_hello *hello, const struct comm_paths 
 	hello->kind = (uint8_t)kind;
 	hello->stream = (uint16_t)stream;
 	hello->streams = (uint16_t)nic_streams_wanted(paths->dev);
+	hello->plan[0].from = (uint8_t)nic_spread(paths->dev);
 	hello->epoch = epoch;
 	hello->endpoint = paths->endpoint;
 	hello->comm_id = paths->comm_id;

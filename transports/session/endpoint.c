@@ -133,7 +133,7 @@ static ANYNET_COLD int refuse_without_qp(const struct anynet_wire_hello *hello,
 /* Between two IB devices the plan has their own ports only, because the other devices are standbys. An IB device and a TCP
  * device are joined by pair 0 only. */
 static int plan_streams(const struct anynet_device *dev, const struct anynet_wire_hello *hello,
-			const struct anynet_wire_addr *addrs, int addr_count,
+			const struct anynet_wire_addr *addrs,
 			struct anynet_wire_pair plan[ANYNET_STREAMS_MAX])
 {
 	int wanted = (int)anynet_max((size_t)nic_streams_wanted(dev), hello->streams);
@@ -142,9 +142,9 @@ static int plan_streams(const struct anynet_device *dev, const struct anynet_wir
 
 	if (ib && to_ib)
 		return stream_plan_ports(anynet_members(dev), wanted, plan, ANYNET_STREAMS_MAX);
-	return stream_plan((struct nic_addrs){ hello->addrs, to_ib ? 1 : hello_addr_count(hello) },
-			   (struct nic_addrs){ addrs, ib ? 1 : nic_spread(dev, addr_count) },
-			   wanted, plan, ANYNET_STREAMS_MAX);
+	return stream_plan((struct nic_addrs){ hello->addrs, to_ib ? 1 : hello_spread(hello) },
+			   (struct nic_addrs){ addrs, ib ? 1 : nic_spread(dev) }, wanted, plan,
+			   ANYNET_STREAMS_MAX);
 }
 
 static void know_paths(struct comm_paths *paths, const struct endpoint *endpoint,
@@ -178,12 +178,12 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 	struct anynet_comm *comm;
 	struct ib_qp *qp;
 
-	count = nic_stripe(listener->dev, set, ANYNET_HELLO_ADDRS);
+	count = nic_list(listener->dev, set, ANYNET_HELLO_ADDRS);
 	ret = sockets_listen(set, count, false, addrs);
 	if (ret)
 		return refuse(answer, ANYNET_STATUS_BUSY, ret, "cannot listen");
 	hello_fill(answer, listener->dev, addrs, count);
-	answer->streams = (uint16_t)plan_streams(listener->dev, hello, addrs, count, answer->plan);
+	answer->streams = (uint16_t)plan_streams(listener->dev, hello, addrs, answer->plan);
 	comm = recv_comm_create(listener->dev, answer->streams, hello->replay_bytes);
 	if (!comm)
 		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");

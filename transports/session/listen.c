@@ -152,7 +152,7 @@ int listen_start(const struct anynet_device *dev, const void *owner, void *handl
 	listener->owner = owner;
 	pthread_mutex_lock(&engine.lock);
 	/* The handle has room for few addresses. Those of the first member suffice to connect stream 0. */
-	count = nic_stripe(anynet_member(dev, 0), set, ANYNET_HANDLE_ADDRS);
+	count = nic_list(anynet_member(dev, 0), set, ANYNET_HANDLE_ADDRS);
 	ret = sockets_listen(set, count, true, addrs);
 	if (!ret)
 		ret = endpoint_take(listener, &wire, addrs, count);

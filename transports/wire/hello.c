@@ -199,6 +199,13 @@ int hello_addr_count(const struct anynet_wire_hello *hello)
 	return n;
 }
 
+int hello_spread(const struct anynet_wire_hello *hello)
+{
+	int count = hello_addr_count(hello), spread = hello->plan[0].from;
+
+	return spread && spread < count ? spread : count;
+}
+
 void hello_peer(const struct anynet_wire_hello *hello, struct anynet_peer *peer)
 {
 	snprintf(peer->host, sizeof(peer->host), "%s", hello->host);

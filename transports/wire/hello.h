@@ -77,6 +77,9 @@ bool hello_is_foreign(const struct anynet_wire_hello *hello, size_t got);
 
 int hello_addr_count(const struct anynet_wire_hello *hello);
 
+/* HELLO of kind COMM: over how many of its addresses, from the first on, the connector lets streams be spread. */
+int hello_spread(const struct anynet_wire_hello *hello);
+
 /* Copy what describes the sender of `hello`. */
 void hello_peer(const struct anynet_wire_hello *hello, struct anynet_peer *peer);
 

@@ -73,7 +73,7 @@ static const char *set_of(const struct anynet_device *dev, int max)
 {
 	static char text[16];
 	const struct anynet_device *set[ANYNET_HELLO_ADDRS];
-	int count = nic_stripe(dev, set, max);
+	int count = nic_list(dev, set, max);
 
 	for (int i = 0; i < count; i++)
 		text[i] = set[i] >= nics && set[i] < nics + NICS ? (char)('0' + set[i]->index)
@@ -136,7 +136,7 @@ static void test_a_tcp_device_is_striped_from_its_members_on(void **state)
 	assert_int_equal(nic_streams_wanted(&nics[0]), 2);
 	assert_int_equal(nic_streams_wanted(fuse("0123")), 2);
 	nics[0].speed_mbps = 10000;
-	assert_string_equal(set_of(fuse("31"), 8), "312");
+	assert_string_equal(set_of(fuse("31"), 8), "3120"); /* for when a path fails */
 	assert_string_equal(set_of(fuse("31"), 2), "31");
 }
 
@@ -146,19 +146,25 @@ static void test_a_nic_for_each_gpu_is_enough(void **state)
 	(void)state;
 	start(ANYNET_TRANSPORT_TCP, 8);
 	anynet_net.gpu_count = 0; /* unknown */
-	assert_int_equal(nic_spread(&nics[2], 8), 8);
+	assert_int_equal(nic_spread(&nics[2]), 8);
 	anynet_net.gpu_count = 9;
-	assert_int_equal(nic_spread(&nics[2], 8), 8);
+	assert_int_equal(nic_spread(&nics[2]), 8);
 	anynet_net.gpu_count = 8;
-	assert_int_equal(nic_spread(&nics[2], 8), 1);
-	assert_int_equal(nic_spread(fuse("31"), 8), 2);
+	assert_int_equal(nic_spread(&nics[2]), 1);
+	assert_int_equal(nic_spread(fuse("31")), 2);
 	assert_string_equal(set_of(&nics[2], 8), "20134567");
+	local_cfg.stripe = ANYNET_SWITCH_OFF;
+	anynet_net.gpu_count = 0;
+	assert_string_equal(set_of(&nics[2], 8), "20134567");
+	assert_int_equal(nic_spread(&nics[2]), 1);
+	anynet_net.gpu_count = 8;
 	local_cfg.stripe = ANYNET_SWITCH_ON;
-	assert_int_equal(nic_spread(&nics[2], 8), 8);
+	assert_int_equal(nic_spread(&nics[2]), 8);
 	local_cfg.stripe = ANYNET_SWITCH_AUTO;
 	nics[7].speed_mbps = 10000; /* a management NIC */
-	assert_int_equal(nic_spread(&nics[2], 7), 7);
-	assert_int_equal(nic_spread(&nics[7], 1), 1);
+	assert_string_equal(set_of(&nics[7], 8), "70123456");
+	assert_int_equal(nic_spread(&nics[2]), 7);
+	assert_int_equal(nic_spread(&nics[7]), 1);
 }
 
 /* Eight in total, unless a setting asks for more. */

@@ -352,6 +352,21 @@ static const char *plan_of(const char *from, const char *to, int per_nic, int ma
 	return text;
 }
 
+/* A connector may list NICs that are only for recovery; older ones do not say so. */
+static void test_a_connector_says_over_which_nics_it_spreads(void **state)
+{
+	struct anynet_wire_hello hello = { .type = ANYNET_HELLO };
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		hello.addrs[i] = addr_of("10.0.0.1");
+	assert_int_equal(hello_spread(&hello), 3);
+	hello.plan[0].from = 2;
+	assert_int_equal(hello_spread(&hello), 2);
+	hello.plan[0].from = 200;
+	assert_int_equal(hello_spread(&hello), 3);
+}
+
 static void test_one_nic_each_is_one_stream(void **state)
 {
 	(void)state;
@@ -475,6 +490,7 @@ int main(void)
 		TEST(test_nics_pair_by_network_not_by_position),
 		TEST(test_a_nic_without_a_near_one_carries_no_stream),
 		TEST(test_the_longest_common_prefix_wins),
+		TEST(test_a_connector_says_over_which_nics_it_spreads),
 		TEST(test_streams_per_nic_are_interleaved),
 		TEST(test_no_more_streams_than_allowed),
 		TEST(test_ports_of_fused_devices_are_joined_in_turn),
