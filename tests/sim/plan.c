@@ -110,7 +110,7 @@ static uint64_t draw_pace(struct plan *plan)
 	if (plan->apart)
 		span_ns *= 10;
 	plan->gap_ns = random_between(&random, 500, 1500) * span_ns / 1000 / (blocks ? blocks : 1);
-	if (random_chance(&random, 600000))
+	if (random_chance(&random, 600000) && !plan->apart)
 		slow_down(plan);
 	return span_ns;
 }

@@ -192,7 +192,7 @@ static void draw_dead(struct plan *plan)
 	add(plan, &fault);
 }
 
-/* The control network fails once, for longer than the time-outs. */
+/* The control network fails once, for longer than the time-outs. Meanwhile a process may be killed. */
 static void draw_apart(struct plan *plan)
 {
 	struct sim_random random = plan_stream(plan->seed, "a dead control network");
@@ -205,6 +205,13 @@ static void draw_apart(struct plan *plan)
 	fault.for_ns = random_between(&random, 30, 200) * SIM_S;
 	fault.host = random_next(&random) >> 8;
 	fault.other = random_next(&random) >> 8;
+	add(plan, &fault);
+	if (!random_chance(&random, 200000))
+		return;
+	fault.kind = FAULT_KILL;
+	fault.at_ns += random_below(&random, fault.for_ns);
+	fault.for_ns = 1;
+	fault.pick = random_next(&random) >> 8;
 	add(plan, &fault);
 }
 

@@ -47,8 +47,12 @@ static void draw_apart(struct plan *plan, const struct plan_limits *limits)
 
 	plan->apart = is_free(plan, limits) && !plan->brief && limits->ib && plan->nics > 1 &&
 		      random_chance(&random, 60000);
-	if (plan->apart)
-		plan->rounds = 1;
+	if (!plan->apart)
+		return;
+	plan->rounds = 1;
+	/* The end of a TCP connection must not overtake a BYE by more than the time-outs. */
+	if (plan->bytes_max > 65536)
+		plan->bytes_max = 65536;
 }
 
 void plan_draw_subject(struct plan *plan, const struct plan_limits *limits)
