@@ -70,8 +70,10 @@ void verbs_close(struct verbs *verbs)
 int verbs_modify_qp(const struct verbs *verbs, struct ibv_qp *qp, struct ibv_qp_attr *attr,
 		    int mask)
 {
-	int ret = verbs->modify_qp(qp, attr, mask);
+	int ret;
 
+	errno = 0;
+	ret = verbs->modify_qp(qp, attr, mask);
 	if (ret >= 0)
 		return -ret;
 	return errno ? -errno : -EIO;

@@ -110,7 +110,8 @@ static const char *explain(int err)
 		return "; no answer: a firewall, a wrong interface (see NCCL_SOCKET_IFNAME) or a dead host";
 	case -ENETUNREACH:
 	case -EHOSTUNREACH:
-		return "; no route from this interface: see NCCL_SOCKET_IFNAME";
+		return "; no route from this interface: see NCCL_SOCKET_IFNAME, or "
+		       "NCCL_SOCKET_FAMILY if one of the two hosts has no IPv4";
 	case -ECONNRESET:
 	case -ENODATA:
 		return "; the peer process closed it: see its log";
