@@ -61,6 +61,13 @@ static void on_post(const struct ibv_qp *posted, const struct ibv_send_wr *wr)
 		must(wr->sg_list->length <= qp->peer.slot_bytes);
 		return;
 	}
+	if (wr->opcode == IBV_WR_RDMA_READ) { /* a heartbeat, of the peer's slots */
+		must(wr->sg_list->length == qp->limits.packet_bytes &&
+		     !ib_qp_credits((struct ib_qp *)(uintptr_t)qp));
+		must(wr->wr.rdma.remote_addr + qp->limits.packet_bytes ==
+		     qp->peer.addr + (uint64_t)qp->peer.slots * qp->peer.slot_bytes);
+		return;
+	}
 	must(wr->opcode == IBV_WR_RDMA_WRITE || wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM);
 	must(wr->opcode == IBV_WR_RDMA_WRITE ||
 	     (be32toh(wr->imm_data) & 0xffffff) == wr->sg_list->length);

@@ -121,6 +121,14 @@ static size_t equals_of(const struct anynet_device *dev)
 	return count;
 }
 
+bool nic_is_odd(const struct anynet_device *dev)
+{
+	const struct anynet_device *set[2];
+
+	return dev->transport == ANYNET_TRANSPORT_TCP && nic_list(dev, set, 2) > 1 &&
+	       anynet_members(dev) == 1 && !is_equal(dev, set[1]);
+}
+
 /* Has the host a NIC for each GPU? Then NCCL itself spreads its channels over the NICs. */
 static bool has_nic_for_each_gpu(size_t nics)
 {

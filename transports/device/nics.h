@@ -18,6 +18,9 @@ const struct anynet_device *nic_with_addr(const struct sockaddr_storage *addr);
  * one, and the standby devices. Returns the count, at most `max`. */
 int nic_list(const struct anynet_device *dev, const struct anynet_device **set, int max);
 
+/* Is it a TCP device beside others, and all of them are of another speed? */
+bool nic_is_odd(const struct anynet_device *dev);
+
 /* How many of the NICs that nic_list gives, from the first on, a comm of a TCP device spreads over: its members, and the equally
  * fast ones unless striping is off. */
 int nic_spread(const struct anynet_device *dev);

@@ -13,7 +13,6 @@
 
 #include "base/os.h"
 #include "base/pinned.h"
-#include "device/carrier.h"
 #include "device/ib_self.h"
 
 #define TICKET_BITS 48 /* of a ticket: number of the READ; the bits above are the generation */
@@ -124,8 +123,7 @@ static bool is_due(struct ib_nic *nic)
 	const struct ib_flush *flush = atomic_load(&nic->flush);
 
 	return flush && (!atomic_load(&flush->ready) || has_moved(nic, flush)) &&
-	       !atomic_load(&nic->failed) && !carrier_port_is_down(nic->dev) &&
-	       os_now_ms() >= atomic_load(&flush->retry_ms);
+	       !atomic_load(&nic->failed) && os_now_ms() >= atomic_load(&flush->retry_ms);
 }
 
 bool ib_flush_is_due(void)
@@ -206,8 +204,7 @@ int ib_flush_post(struct ib_nic *nic, const void *addr, uint32_t rkey, uint64_t 
 
 	if (anynet_unlikely(!flush))
 		flush = create(nic); /* a stream has moved here after regMr */
-	/* A READ on a port that is down would fail only after all retries. */
-	if (!flush || carrier_port_is_down(nic->dev))
+	if (!flush)
 		return -EIO;
 	if (!try_enter(flush))
 		return -EAGAIN;
@@ -248,7 +245,7 @@ int ib_flush_done(struct ib_nic *nic, uint64_t ticket)
 		return 0;
 	ret = look(nic, flush, ticket);
 	leave(flush);
-	return !ret && carrier_port_is_down(nic->dev) ? -EIO : ret;
+	return ret;
 }
 
 void ib_flush_drain(struct ib_nic *nic)

@@ -15,11 +15,10 @@
 void ib_flush_prepare(struct ib_nic *nic);
 
 /* Posts a READ of the byte at `addr`, registered with `rkey`. 0 and *ticket; -EAGAIN: try again; -EIO: the queue pair
- * is broken or not there, and ib_flush_mend makes another; or its port is down. */
+ * is broken or not there, and ib_flush_mend makes another. */
 int ib_flush_post(struct ib_nic *nic, const void *addr, uint32_t rkey, uint64_t *ticket);
 
-/* 1: what the NIC had written before the READ was posted is visible; 0: not yet; -EIO: the queue pair has broken,
- * or its port is down. */
+/* 1: what the NIC had written before the READ was posted is visible; 0: not yet; -EIO: the queue pair has broken. */
 int ib_flush_done(struct ib_nic *nic, uint64_t ticket);
 
 /* Waits for all posted READs, before memory is deregistered: a READ of unregistered memory would break the queue pair

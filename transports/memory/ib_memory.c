@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "device/carrier.h"
 #include "device/ib_events.h"
 #include "memory/gpu_proof.h"
 #include "memory/ib_flush.h"
@@ -205,6 +206,11 @@ int ib_memory_flushed(unsigned number, uint64_t ticket)
 
 	return atomic_load_explicit(&nic->failed, memory_order_relaxed) ? -ENODEV
 									: ib_flush_done(nic, ticket);
+}
+
+bool ib_memory_is_down(unsigned number)
+{
+	return carrier_port_is_down(table.entries[number].nic->dev);
 }
 
 /* Waits for the READs of flushes first, whose queue pairs all comms share. */

@@ -20,6 +20,9 @@ int ib_memory_register(struct anynet_mr *mr, const struct anynet_device *dev, bo
 int ib_memory_flush(unsigned number, struct anynet_mr *mr, const void *data, uint64_t *ticket);
 int ib_memory_flushed(unsigned number, uint64_t ticket);
 
+/* Is the port of the NIC of this number down? */
+bool ib_memory_is_down(unsigned number);
+
 /* Puts all registrations of *mr. */
 void ib_memory_release(struct anynet_mr *mr);
 

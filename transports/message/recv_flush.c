@@ -58,15 +58,17 @@ static int step(struct recv_comm *comm, struct recv_flush *flush)
 {
 	while (flush->due) {
 		unsigned nic = (unsigned)__builtin_ctz(flush->due);
+		/* A READ on a port that is down may wait for all retries, which may be minutes. */
+		bool skipped = ib_memory_is_down(nic) && !gpu_flush(flush->mr->gpu);
 		int ret = 1;
 
-		if (!flush->posted) {
+		if (!flush->posted && !skipped) {
 			ret = ib_memory_flush(nic, flush->mr, flush->data, &flush->ticket);
 			if (ret == -EAGAIN)
 				return 0;
 			flush->posted = !ret;
 		}
-		if (flush->posted)
+		if (flush->posted && !skipped)
 			ret = ib_memory_flushed(nic, flush->ticket);
 		if (!ret)
 			return 0;

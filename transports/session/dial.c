@@ -3,6 +3,7 @@
 #include "session/dial.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,18 +58,19 @@ static void fill_hello(struct anynet_wire_hello *hello, const struct comm_paths 
 
 /* --- the queue pair beside the connection --- */
 
-static void offer_qp(struct dial *dial, const struct anynet_device *dev, int traffic_class,
-		     struct anynet_wire_hello *hello)
+static void offer_qp(struct dial *dial)
 {
+	struct anynet_wire_hello *hello = dial->hello;
 	char why[160] = "ANYNET_CHECKSUM is set";
 
 	if (dial->qp)
 		ib_qp_describe(dial->qp, hello);
-	if (dial->qp || !dev || dev->transport != ANYNET_TRANSPORT_IB)
+	if (dial->qp || !dial->dev || dial->dev->transport != ANYNET_TRANSPORT_IB)
 		return;
 	hello->cm.wanted = !dial->without_cm;
 	if (!anynet_net.cfg->checksum)
-		dial->qp = ib_qp_offer(dev, &dial->to, traffic_class, hello, why, sizeof(why));
+		dial->qp = ib_qp_offer(dial->dev, &dial->to, dial->traffic_class, hello, why,
+				       sizeof(why));
 	if (!dial->qp)
 		snprintf(hello->reason, sizeof(hello->reason), "%s: %s", anynet_net.host, why);
 	else if (dial->without_cm && !hello->reason[0])
@@ -218,19 +220,17 @@ int dial_start(struct dial *dial, const struct comm_paths *paths, const struct a
 	/* A forked child would take the streams of its parent's comm. */
 	if (anynet_net.forks != fd_forks())
 		return -ECHILD;
+	if (secret_problem())
+		return -EACCES;
 	hello = malloc(sizeof(*hello));
 	if (!hello)
 		return -ENOMEM;
 	dial->kind = kind;
 	fill_hello(hello, paths, kind, stream, epoch);
 	dial->question = hello_question(hello);
-	offer_qp(dial, dev, paths->traffic_class, hello);
-	ret = auth_hello(&dial->auth, hello);
-	if (!ret)
-		ret = socket_connect(&dial->from, &dial->to, anynet_net.cfg,
-				     nic_with_addr(&dial->to) ||
-					     socket_same_ip(&dial->from, &dial->to),
-				     dial->narrow ? PROGRESS_NARROW_BYTES : 0);
+	ret = socket_connect(&dial->from, &dial->to, anynet_net.cfg,
+			     nic_with_addr(&dial->to) || socket_same_ip(&dial->from, &dial->to),
+			     dial->narrow ? PROGRESS_NARROW_BYTES : 0);
 	if (ret < 0) {
 		free(hello);
 		dial_close(dial);
@@ -238,9 +238,24 @@ int dial_start(struct dial *dial, const struct comm_paths *paths, const struct a
 	}
 	dial->fd = ret;
 	dial->hello = hello;
+	dial->dev = dev;
+	dial->traffic_class = paths->traffic_class;
+	dial->state = DIAL_CONNECT;
+	return 0;
+}
+
+/* A queue pair is made for a peer that can be reached only: recovery may dial for hours. */
+static int finish_connect(struct dial *dial)
+{
+	struct pollfd writable = { .fd = dial->fd, .events = POLLOUT };
+
+	if (!poll(&writable, 1, 0))
+		return -EAGAIN;
+	if (!(writable.revents & POLLERR)) /* else sending reports it */
+		offer_qp(dial);
 	dial->done = 0;
 	dial->state = DIAL_HELLO;
-	return 0;
+	return auth_hello(&dial->auth, dial->hello);
 }
 
 /* Sends the message in dial->hello, then enters state `next`. */
@@ -346,9 +361,13 @@ static int take_challenge(struct dial *dial)
 int dial_step(struct dial *dial)
 {
 	static int (*const steps[])(struct dial *) = {
-		[DIAL_HELLO] = say_hello,       [DIAL_CHALLENGE] = take_challenge,
-		[DIAL_RESPONSE] = say_response, [DIAL_WELCOME] = take_welcome,
-		[DIAL_AGREE] = agree,           [DIAL_JOIN] = join,
+		[DIAL_CONNECT] = finish_connect,
+		[DIAL_HELLO] = say_hello,
+		[DIAL_CHALLENGE] = take_challenge,
+		[DIAL_RESPONSE] = say_response,
+		[DIAL_WELCOME] = take_welcome,
+		[DIAL_AGREE] = agree,
+		[DIAL_JOIN] = join,
 		[DIAL_PROOF] = prove,
 	};
 	int ret = 0;

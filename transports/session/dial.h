@@ -11,7 +11,8 @@
 
 enum dial_state {
 	DIAL_IDLE,
-	DIAL_HELLO, /* connecting, or sending the hello */
+	DIAL_CONNECT,
+	DIAL_HELLO, /* sending the hello */
 	/* From here on the connection is established. Only with a secret: */
 	DIAL_CHALLENGE, /* receiving the CHALLENGE */
 	DIAL_RESPONSE,  /* sending the RESPONSE */
@@ -31,6 +32,9 @@ struct dial {
 	struct sockaddr_storage from, to;
 	struct hello_question question;
 	struct auth auth;
+	/* The NIC to make a queue pair on once the peer's host has answered; NULL = none */
+	const struct anynet_device *dev;
+	int traffic_class; /* NCCL's, for it */
 	/* Offered in the hello. Before dial_start of a RESUME: the proven one that is to continue the stream. With
 	 * DIAL_DONE: proven, or NULL; the caller may take it. */
 	struct ib_qp *qp;

@@ -115,7 +115,7 @@ void redial_hurry(struct redial *redial)
 {
 	redial->next_ms = 0;
 	redial->pause_ms = pause_min(redial);
-	if (redial->dial.state == DIAL_HELLO)
+	if (redial->dial.state == DIAL_CONNECT || redial->dial.state == DIAL_HELLO)
 		dial_close(&redial->dial);
 }
 
@@ -239,7 +239,8 @@ int redial_step(struct anynet_comm *comm, struct anynet_stream *stream, struct r
 	redial->said |= dial->state > DIAL_HELLO && dial->kind != ANYNET_KIND_QP;
 	if (ret == -EAGAIN && dial->state > DIAL_HELLO && !socket_unsent(dial->fd))
 		redial->unanswered_ms = now;
-	if (ret == -EAGAIN && now < redial->limit_ms + (dial->state == DIAL_HELLO ? 0 : answer_limit(comm, redial)))
+	if (ret == -EAGAIN &&
+	    now < redial->limit_ms + (dial->state <= DIAL_HELLO ? 0 : answer_limit(comm, redial)))
 		return -EAGAIN;
 	if (ret) {
 		redial_failed(comm, redial, ret == -EAGAIN ? -ETIMEDOUT : ret, now);

@@ -84,9 +84,12 @@ static uint64_t patience_ms(const struct stream_alarms *alarms, const struct str
 	return signs->tries < SINGLE_TRIES ? ms : anynet_min(ms, heartbeat_ms() / 2);
 }
 
+/* Is there another path that is as good? Over TCP, one of another speed is for when the NIC's own has failed. */
 static bool has_alternative(const struct anynet_comm *comm)
 {
-	return comm->session->paths.own_count > 1 || comm->session->paths.peer_count > 1;
+	const struct comm_paths *paths = &comm->session->paths;
+
+	return (paths->own_count > 1 || paths->peer_count > 1) && !nic_is_odd(comm->dev);
 }
 
 static void suspect(struct anynet_comm *comm, struct anynet_stream *stream, const char *why)

@@ -140,6 +140,16 @@ static void test_a_tcp_device_is_striped_from_its_members_on(void **state)
 	assert_string_equal(set_of(fuse("31"), 2), "31");
 }
 
+static void test_one_nic_is_not_odd(void **state)
+{
+	(void)state;
+	start(ANYNET_TRANSPORT_TCP, 1);
+	assert_false(nic_is_odd(&nics[0]));
+	start(ANYNET_TRANSPORT_IB, 2);
+	nics[1].speed_mbps = 10000;
+	assert_false(nic_is_odd(&nics[0]));
+}
+
 /* If NCCL itself spreads over the NICs, one is enough for a comm; the others are for recovery. */
 static void test_a_nic_for_each_gpu_is_enough(void **state)
 {
@@ -163,6 +173,8 @@ static void test_a_nic_for_each_gpu_is_enough(void **state)
 	local_cfg.stripe = ANYNET_SWITCH_AUTO;
 	nics[7].speed_mbps = 10000; /* a management NIC */
 	assert_string_equal(set_of(&nics[7], 8), "70123456");
+	assert_true(nic_is_odd(&nics[7])); /* leaving it costs speed */
+	assert_false(nic_is_odd(&nics[2]));
 	assert_int_equal(nic_spread(&nics[2]), 7);
 	assert_int_equal(nic_spread(&nics[7]), 1);
 }
@@ -198,6 +210,7 @@ static void test_connections_are_bounded_over_all_nics(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_one_nic_is_not_odd),
 		cmocka_unit_test(test_a_nic_for_each_gpu_is_enough),
 		cmocka_unit_test(test_connections_are_bounded_over_all_nics),
 		cmocka_unit_test(test_of_an_ib_device_its_ports_come_first),

@@ -275,6 +275,8 @@ static int receive_by_qp(struct ib_stream *stream, int tcp_error)
 		return stream->over_tcp->receive(&stream->tcp.base);
 	}
 	ret = consume(stream, stream->qp);
+	if (!ret && tcp_error) /* before READY: nobody else looks at the connection, or waits */
+		ret = tcp_error;
 	/* On a new queue pair the sender has no CTS yet, not even for receives posted long ago. */
 	if (!ret && !broken && !stream->use.sends_cts)
 		ret = ib_transmit_control(&stream->tcp.base);

@@ -66,6 +66,21 @@ static void test_ready_may_come_by_tcp_after_the_proof(void **state)
 	assert_true(recv_comm_ready(pair.recv));
 }
 
+/* Its process was killed after the proof. Nothing waits on the comm but accept, for READY. */
+static void test_the_tcp_connection_counts_until_ready_has_come(void **state)
+{
+	const struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+
+	(void)state;
+	open_recv(1);
+	ib_bring(ib_qp_of(pair.recv, 0), &ping, NULL, 0);
+	ib_turn(pair.recv);
+	assert_false(pair.recv->peer_closed);
+	pair_hang_up(&pair, 0);
+	comm_turn(pair.recv);
+	assert_true(pair.recv->peer_closed);
+}
+
 /* It is not read, because the frame at its head waits, and nothing else tells of its end. */
 static void test_the_end_of_a_connection_that_waits_is_seen(void **state)
 {
@@ -410,6 +425,7 @@ int main(void)
 		T(test_the_tcp_connection_counts_until_the_queue_pair_is_proven),
 		T(test_a_queue_pair_that_refuses_the_proof_is_left_for_tcp),
 		T(test_ready_may_come_by_tcp_after_the_proof),
+		T(test_the_tcp_connection_counts_until_ready_has_come),
 		T(test_the_end_of_a_connection_that_waits_is_seen),
 		T(test_what_a_queue_pair_had_brought_when_it_broke_counts),
 		T(test_recovery_may_give_up_what_waits_for_another_queue_pair),
