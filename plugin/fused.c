@@ -93,7 +93,7 @@ static const char *kind_of(const struct anynet_device *nic)
 	return nic->is_roce ? "RoCE" : "InfiniBand";
 }
 
-/* Do comms of one use the other as well, without being fused (nic_stripe)? */
+/* Do comms of one use the other as well, without being fused (nic_spread)? */
 static bool stripe_together(const struct anynet_config *cfg, const struct anynet_device *a,
 			    const struct anynet_device *b)
 {
