@@ -135,7 +135,7 @@ static void handled_errors_are_warnings(void **state)
 		"wandb: WARNING OSError: [Errno 28] No space left on device: '/root/.cache'\n",
 		"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n",
 		"Permission denied (publickey,password).\n",
-		"ERROR:asyncio:Too many open files, retrying\n"
+		"ERROR:asyncio:Too many open files, retrying\n",
 		"OSError: [Errno 98] Address already in use\n",
 	};
 
