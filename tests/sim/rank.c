@@ -15,10 +15,11 @@
 #include <string.h>
 
 #define FDS_BASELINE   3 /* of the background thread: epoll, event, netlink; all others must be released */
-#define FDS_OF_VERBS   10 /* per RDMA NIC: one that has failed is opened again as a new one */
+#define FDS_OF_VERBS   1 /* epoll for the async events; each open device has one descriptor more */
 #define BLOCKS_BASELINE 4  /* of memory: tables that grow */
 #define BLOCKS_OF_VERBS 40 /* … per device: one that has failed leaves three blocks each time */
-#define FDS_PATIENCE   (65 * SIM_S) /* abandoned connects last for ANYNET_CONNECT_TIMEOUT, 60 s */
+#define BACK_PATIENCE  (65 * SIM_S) /* abandoned connects last for ANYNET_CONNECT_TIMEOUT, 60 s */
+#define BACK_FOR       (2 * SIM_S)  /* a closed comm may have no descriptor while it waits to dial again */
 #define POLL_MOST      (20 * SIM_MS)
 #define POLL_LEAST     (2 * SIM_US)
 #define POLL_OFTEN     (2 * SIM_MS)
@@ -229,11 +230,13 @@ static void run_round(struct rank *rank)
 	ends[rank->index].count = 0;
 }
 
-static int descriptors_most(const struct rank *rank)
+static bool are_descriptors_back(const struct rank *rank)
 {
-	int each = rank->plan->verbs.hosts ? FDS_OF_VERBS : 0;
+	struct fake_verbs_counts counts;
 
-	return FDS_BASELINE + each * (int)rank->plan->nics;
+	verbs_counts(rank->process, &counts);
+	return rank->process->fd_open <=
+	       FDS_BASELINE + (rank->plan->verbs.hosts ? FDS_OF_VERBS : 0) + (int)counts.contexts;
 }
 
 /* Checks queue pairs and registrations of comms; devices stay open. */
@@ -255,13 +258,13 @@ static bool is_memory_back(const struct rank *rank)
 /* Closed comms drain in the background; then their resources must be released. */
 static void check_returned(struct rank *rank)
 {
-	uint64_t until = sim_now + FDS_PATIENCE + rank->plan->peer_timeout_ns;
-	int most = descriptors_most(rank);
+	uint64_t until = sim_now + BACK_PATIENCE + rank->plan->peer_timeout_ns;
+	uint64_t away_ns = sim_now;
 
-	while ((rank->process->fd_open > most || !are_verbs_back(rank) || !is_memory_back(rank)) &&
-	       sim_now < until)
-		thread_sleep(100 * SIM_MS);
-	if (rank->process->fd_open > most)
+	for (; sim_now < away_ns + BACK_FOR && sim_now < until; thread_sleep(100 * SIM_MS))
+		if (!are_descriptors_back(rank) || !are_verbs_back(rank) || !is_memory_back(rank))
+			away_ns = sim_now;
+	if (!are_descriptors_back(rank))
 		sim_fail("rank %u: %d descriptors are open after the last close", rank->index,
 			 rank->process->fd_open);
 	if (!is_memory_back(rank))
@@ -269,7 +272,7 @@ static void check_returned(struct rank *rank)
 			 rank->process->blocks);
 	if (!are_verbs_back(rank))
 		sim_fail("rank %u: queue pairs or registrations are left after the last close", rank->index);
-	rank->returned_ns = sim_now;
+	rank->returned_ns = away_ns;
 }
 
 static void *run_rank(void *arg)
