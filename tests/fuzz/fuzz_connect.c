@@ -48,11 +48,11 @@ static struct {
 
 __typeof__(registry_add) __wrap_registry_add;
 
-/* Its caller runs without a background thread. */
+/* The fuzzer has no background thread: it turns the comm itself. */
 int __wrap_registry_add(struct anynet_comm *comm)
 {
 	(void)comm;
-	return -ENOMEM;
+	return 0;
 }
 
 /* --- invariants --- */
@@ -90,7 +90,7 @@ static void connect_step(void)
 	run.comm = comm;
 	if (!comm)
 		return;
-	must(comm->stream_count && (comm_has_streams(comm) || comm->peer_closed));
+	must(comm->stream_count && (comm_streams(comm) || comm->peer_closed));
 	check_streams();
 }
 

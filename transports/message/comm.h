@@ -31,7 +31,7 @@ struct comm_fault {
 /* Comm of an IB device: where it makes no queue pairs, because the peer has none or memory cannot be registered. */
 struct comm_tcp {
 	_Atomic bool only; /* nowhere: TCP carries all its data */
-	char why[200];     /* reason of comm_use_tcp; "" = none */
+	char why[200];     /* reason of comm_use_tcp until it has been logged; "" = none */
 	uint64_t nics;     /* not on these NICs: bit i = the one with index i */
 };
 

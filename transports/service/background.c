@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -215,7 +214,6 @@ static void *background_thread(void *arg)
 	uint64_t last = 0;
 	bool served = false;
 	int pause_ms = LOOK_MS;
-	unsigned engine = 0;
 
 	while (!is_over()) {
 		struct look look = { .urgent = atomic_load(&background.end_ms) };
@@ -229,7 +227,7 @@ static void *background_thread(void *arg)
 		/* NCCL's thread, in accept, serves the engine as well: many connections at once do not wake this one
 		 * for each. */
 		if (!served)
-			listen_watch(background.epfd, EVENT_ENGINE, &engine);
+			listen_watch(background.epfd, EVENT_ENGINE);
 		n = epoll_wait(background.epfd, events, 4, served ? URGENT_MS : pause_ms);
 		served = false;
 		for (int i = 0; i < n; i++)

@@ -4,10 +4,7 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <nccl_net/log.h>
 #include <nccl_net/stats.h>

@@ -12,7 +12,6 @@
 
 void comm_tell_tcp_only(struct anynet_comm *comm, int level)
 {
-	comm->session->tcp_only_told = true;
 	recorder_note(comm, NULL, ANYNET_EVENT_TCP_ONLY, 0, 0, comm->tcp.why);
 	if (level == ANYNET_LOG_WARN)
 		anynet_warn("%s peer %s pid %u dev %s: continuing over TCP, which is slower: %s",
@@ -22,6 +21,7 @@ void comm_tell_tcp_only(struct anynet_comm *comm, int level)
 		anynet_info("%s peer %s pid %u dev %s: continuing over TCP: %s",
 			    comm_direction(comm), comm->peer.host, comm->peer.pid, comm->dev->name,
 			    comm->tcp.why);
+	comm->tcp.why[0] = '\0';
 }
 
 /* Has the peer's side closed the connection? Any other error is one of the path, or of this host. */
@@ -37,7 +37,7 @@ static void stream_ended(struct anynet_comm *comm, struct anynet_stream *stream)
 	bool said_bye = stream->bye.came;
 
 	comm_end_stream(comm, stream);
-	if ((said_bye || comm_is_closed(comm)) && comm_has_streams(comm))
+	if ((said_bye || comm_is_closed(comm)) && comm_streams(comm))
 		return;
 	comm->peer_closed = true;
 	recorder_note(comm, NULL, ANYNET_EVENT_PEER_CLOSED, 0, 0, NULL);
@@ -106,7 +106,7 @@ static void take_suspect(struct anynet_comm *comm, struct anynet_stream *stream)
 int comm_settle(struct anynet_comm *comm)
 {
 	comm->noted = false;
-	if (*comm->tcp.why && !comm->session->tcp_only_told)
+	if (*comm->tcp.why)
 		comm_tell_tcp_only(comm, ANYNET_LOG_WARN);
 	for (unsigned i = 0; i < comm->stream_count; i++)
 		if (comm->streams[i] && comm->streams[i]->path.health.suspected)

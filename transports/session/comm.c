@@ -6,22 +6,17 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <nccl_net/log.h>
 
 #include "base/fd.h"
 #include "base/libc_text.h"
 #include "base/socket.h"
-#include "session/listen.h"
 #include "session/pairs.h"
 #include "session/progress.h"
-#include "session/recovery.h"
-#include "session/watch.h"
 
 #define ENTER_YIELDS    20
 
@@ -69,7 +64,7 @@ void comm_watch_by_threads(struct anynet_comm *comm, const struct anynet_stream 
 		epoll_ctl(comm->session->io_epfd, EPOLL_CTL_ADD, stream->path.fd, &event);
 }
 
-static int watch_stream(struct anynet_comm *comm, struct anynet_stream *stream)
+static int poll_add(struct anynet_comm *comm, struct anynet_stream *stream)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
 				     .data.ptr = stream };
@@ -81,7 +76,7 @@ static int watch_stream(struct anynet_comm *comm, struct anynet_stream *stream)
 	return -errno;
 }
 
-static void unwatch_stream(struct anynet_comm *comm, struct anynet_stream *stream)
+static void poll_remove(struct anynet_comm *comm, struct anynet_stream *stream)
 {
 	if (comm->epfd >= 0 && stream_stands(stream))
 		epoll_ctl(comm->epfd, EPOLL_CTL_DEL, stream->path.fd, NULL);
@@ -89,10 +84,12 @@ static void unwatch_stream(struct anynet_comm *comm, struct anynet_stream *strea
 
 /* The stream leaves the epoll set before its socket is closed: if another process has a copy of the socket, the set
  * would keep it, with a pointer to the freed stream. */
-static void close_stream(struct anynet_comm *comm, struct anynet_stream *stream)
+void comm_end_stream(struct anynet_comm *comm, struct anynet_stream *stream)
 {
 	comm->streams[stream->index] = NULL;
-	unwatch_stream(comm, stream);
+	if (!stream_stands(stream))
+		comm->down--;
+	poll_remove(comm, stream);
 	stream->ops->close(stream);
 }
 
@@ -102,7 +99,7 @@ void comm_close_streams(struct anynet_comm *comm)
 		struct anynet_stream *stream = comm->streams[i];
 
 		if (stream)
-			close_stream(comm, stream);
+			comm_end_stream(comm, stream);
 	}
 }
 
@@ -189,7 +186,7 @@ static bool any_qp(const struct anynet_comm *comm)
 	return false;
 }
 
-static unsigned streams_standing(const struct anynet_comm *comm)
+unsigned comm_streams(const struct anynet_comm *comm)
 {
 	unsigned count = 0;
 
@@ -218,24 +215,26 @@ int comm_open(struct anynet_comm *comm)
 
 		if (!stream_stands(stream))
 			continue;
-		ret = watch_stream(comm, stream);
+		ret = poll_add(comm, stream);
 		if (ret)
 			return ret;
 		progress_begin(stream, (struct stream_position){ stream_frames(stream), 0 });
 		if (stream->path.health.seen.rtt_us > comm->session->rtt_us)
 			comm->session->rtt_us = stream->path.health.seen.rtt_us;
 	}
-	recorder_note(comm, comm->streams[0], ANYNET_EVENT_OPENED, 0, streams_standing(comm),
+	recorder_note(comm, comm->streams[0], ANYNET_EVENT_OPENED, 0, comm_streams(comm),
 		      first_path(comm));
 	return 0;
 }
 
 void comm_tell_opened(const struct anynet_comm *comm)
 {
+	unsigned count = comm_streams(comm);
+
 	hello_warn(&comm->peer, comm->dev);
 	anynet_chat("%s peer %s pid %u dev %s: %u path%s on dev %s, first %s", comm_direction(comm),
-		    comm->peer.host, comm->peer.pid, comm->peer.device, comm->stream_count,
-		    comm->stream_count > 1 ? "s" : "", comm->dev->name, first_path(comm));
+		    comm->peer.host, comm->peer.pid, comm->peer.device, count,
+		    count == 1 ? "" : "s", comm->dev->name, first_path(comm));
 }
 
 void comm_fail(struct anynet_comm *comm, const struct anynet_stream *stream, int err,
@@ -277,20 +276,15 @@ void comm_stream_change(struct anynet_comm *comm, struct anynet_stream *stream,
 		recorder_note(comm, stream, ANYNET_EVENT_SUSPECT, 0, 0, why);
 	else if (from == STREAM_SUSPECT && to == STREAM_UP)
 		recorder_note(comm, stream, ANYNET_EVENT_TRUSTED, 0, 0, NULL);
-}
-
-void comm_end_stream(struct anynet_comm *comm, struct anynet_stream *stream)
-{
-	if (!stream_stands(stream))
-		comm->down--;
-	close_stream(comm, stream);
+	if (!comm->is_send)
+		recv_suspect(comm, stream->index, to == STREAM_SUSPECT);
 }
 
 void comm_sever(struct anynet_comm *comm, struct anynet_stream *stream, int err)
 {
 	uint64_t now = os_now_ms();
 
-	unwatch_stream(comm, stream);
+	poll_remove(comm, stream);
 	if (err)
 		recorder_note(comm, stream, ANYNET_EVENT_BROKE, err, 0, NULL);
 	progress_end(stream, now);
@@ -298,8 +292,6 @@ void comm_sever(struct anynet_comm *comm, struct anynet_stream *stream, int err)
 	stream->ops->sever(stream);
 	progress_lapse(stream, now);
 	comm_stream_change(comm, stream, STREAM_DOWN, NULL);
-	if (!comm->is_send)
-		recv_suspect(comm, stream->index, false);
 	if (err) {
 		stream->breaks.ms = now;
 		stream->breaks.count++;
@@ -344,16 +336,14 @@ void comm_stream_back(struct anynet_comm *comm, struct anynet_stream *stream, in
 		comm_close_streams(comm);
 		return;
 	}
-	ret = watch_stream(comm, stream);
+	ret = poll_add(comm, stream);
 	if (ret) { /* no memory: watch_comm asks for another connection */
 		comm_sever(comm, stream, ret);
 		return;
 	}
 	progress_begin(stream, from);
-	if (!comm->is_send) {
-		recv_suspect(comm, stream->index, false);
+	if (!comm->is_send)
 		recv_tell_again(comm, stream->index);
-	}
 	comm->session->tally.recoveries += stream->breaks.err != 0;
 	note_return(comm, stream, comm->rewound - again);
 	stream->path.health.lost = comm->rewound != again;
@@ -364,12 +354,4 @@ void comm_stream_back(struct anynet_comm *comm, struct anynet_stream *stream, in
 			    seconds_text(os_now_ms() - stream->breaks.ms, 3, seconds),
 			    stream->path.text);
 	stream->breaks.err = 0;
-}
-
-bool comm_has_streams(const struct anynet_comm *comm)
-{
-	for (unsigned i = 0; i < comm->stream_count; i++)
-		if (comm->streams[i])
-			return true;
-	return false;
 }

@@ -48,7 +48,6 @@ struct stream_mail;
 struct session {
 	bool peer_lost;          /* with comm->peer_closed: recovery gave up, the peer did not close */
 	bool listening;          /* send comm: keeps the listening sockets open (listen_hold) */
-	bool tcp_only_told;      /* comm_tell_tcp_only has been called */
 	bool unread;             /* received frames wait for receives (comm_take_rest) */
 	_Atomic bool closing;    /* closed by NCCL, and draining (drain.c) */
 	_Atomic bool gpu_direct; /* GPU memory has been registered on its NIC */
@@ -81,12 +80,11 @@ struct session {
 
 /* --- comm.c --- */
 
-/* Create a comm with room for `stream_count` streams and none yet; NULL = no memory. Destroy it: not while it is in the
- * registry. `replay_bytes`: size of the sender's replay ring. */
+/* Create a comm with room for `stream_count` streams and none yet; NULL = no memory. comm_destroy frees it.
+ * `replay_bytes`: size of the sender's replay ring. */
 struct anynet_comm *send_comm_create(const struct anynet_device *dev, unsigned stream_count);
 struct anynet_comm *recv_comm_create(const struct anynet_device *dev, unsigned stream_count,
 				     uint32_t replay_bytes);
-void comm_destroy(struct anynet_comm *comm);
 
 /* At set-up: create stream `index` over the connected socket `fd`, with the joined queue pair `qp` (NULL = none). On
  * success the stream owns both. `pair`: the NICs it joins, in the comm's paths. 0 or -ENOMEM. */
@@ -97,7 +95,8 @@ int comm_add_stream(struct anynet_comm *comm, int fd, uint16_t index, uint32_t e
  * up. A READY that names none keeps all. */
 void comm_keep_streams(struct anynet_comm *comm);
 
-/* Change a stream's state. Nothing else does. `why`: the cause of STREAM_SUSPECT, for the recorder; else NULL. */
+/* Change a stream's state. Nothing else does. A receiver tells the sender of a SUSPECT one. `why`: the cause of
+ * STREAM_SUSPECT, for the recorder; else NULL. */
 void comm_stream_change(struct anynet_comm *comm, struct anynet_stream *stream,
 			enum stream_state to, const char *why);
 
@@ -107,7 +106,9 @@ void comm_sever(struct anynet_comm *comm, struct anynet_stream *stream, int err)
 
 /* Close a stream for good and free it. */
 void comm_end_stream(struct anynet_comm *comm, struct anynet_stream *stream);
-bool comm_has_streams(const struct anynet_comm *comm);
+
+/* How many streams it still has. */
+unsigned comm_streams(const struct anynet_comm *comm);
 
 /* The NICs that the accepted connection `fd` joins, in the comm's paths; `otherwise` if one of them is not there. */
 struct anynet_wire_pair comm_pair_at(const struct anynet_comm *comm, int fd,
@@ -202,8 +203,8 @@ static inline int comm_state(struct anynet_comm *comm)
 	return anynet_unlikely(comm->noted) ? comm_settle(comm) : comm_error(comm);
 }
 
-/* Log, at this level, and record that the comm has become tcp_only. ANYNET_LOG_NONE: record only, because it has been
- * logged. Call it once. */
+/* Log, at this level, and record that the comm has become tcp_only, and why. ANYNET_LOG_NONE: record only, because it has
+ * been logged. */
 void comm_tell_tcp_only(struct anynet_comm *comm, int level) ANYNET_COLD;
 
 /* --- reg_mr.c --- */
@@ -228,5 +229,8 @@ bool drain_over(struct anynet_comm *comm);
 /* With the comm's lock, at exit: does a comm that NCCL has not closed hold sends, all reported done, that the peer's host may not
  * have? If only a queue pair knows, it is asked by a heartbeat: call again. */
 bool drain_has_unsent(struct anynet_comm *comm);
+
+/* Close what is open and free the comm. Not while it is in the registry. */
+void comm_destroy(struct anynet_comm *comm);
 
 #endif

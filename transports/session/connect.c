@@ -30,7 +30,7 @@ static void op_free(struct connect_op *op, bool handed_over)
 {
 	dial_close(&op->first);
 	for (int i = 1; op->extra && i < op->welcome.streams; i++)
-		dial_close(&op->extra[i].dial);
+		dial_close(&op->extra[i]);
 	free(op->extra);
 	if (!handed_over)
 		listen_drop();
@@ -150,7 +150,9 @@ static void wait_for_answer(struct connect_op *op, uint64_t now)
 
 	if (!op->stood_ms)
 		op->stood_ms = op->told_ms = now;
-	if (!patience || now - op->told_ms < anynet_max(patience, op->told_ms - op->stood_ms))
+	/* After the WELCOME a queue pair is being made, which has its own limits. */
+	if (!patience || op->first.state > DIAL_WELCOME ||
+	    now - op->told_ms < anynet_max(patience, op->told_ms - op->stood_ms))
 		return;
 	op->told_ms = now;
 	anynet_warn(
@@ -285,49 +287,49 @@ static int make_comm(struct connect_op *op)
 		return 0;
 	op->extra = calloc(welcome->streams, sizeof(*op->extra));
 	for (int i = 0; op->extra && i < welcome->streams; i++)
-		op->extra[i].dial.fd = -1;
+		op->extra[i].fd = -1;
 	op->extra_deadline_ms = os_now_ms() + EXTRA_STREAM_MS; /* also if the peer was late */
 	return op->extra ? 0 : not_made(op, -ENOMEM);
 }
 
 static int dial_extra(struct connect_op *op, int stream)
 {
-	struct dial *dial = &op->extra[stream].dial;
+	struct anynet_wire_pair pair = op->welcome.plan[stream];
+	struct dial *dial = &op->extra[stream];
 	int ret = 0;
 
 	if (dial->state == DIAL_IDLE) {
-		if (!dial_pair(dial, &op->paths, op->welcome.plan[stream]))
+		if (!dial_pair(dial, &op->paths, pair))
 			return -EINVAL;
 		ret = dial_start(dial, &op->paths,
-				 op->comm->tcp.only ? NULL
-						    : op->paths.own[op->welcome.plan[stream].from],
+				 op->comm->tcp.only ? NULL : op->paths.own[pair.from],
 				 ANYNET_KIND_STREAM, (unsigned)stream, 0);
 	}
 	if (!ret)
 		ret = dial_step(dial);
-	if (!ret && dial->hello->status)
-		ret = -ECONNREFUSED;
-	if (!ret)
-		ret = comm_add_stream(op->comm, dial->fd, (uint16_t)stream, 0,
-				      op->welcome.plan[stream], dial->qp);
-	if (!ret) {
-		dial->fd = -1;
-		dial->qp = NULL;
-	}
-	return ret;
+	if (ret)
+		return ret;
+	if (dial->hello->status)
+		return -ECONNREFUSED;
+	ret = comm_add_stream(op->comm, dial->fd, (uint16_t)stream, 0, pair, dial->qp);
+	if (ret)
+		return ret;
+	dial->fd = -1;
+	dial->qp = NULL;
+	return 0;
 }
 
 static int step_extra_stream(struct connect_op *op, int stream, uint64_t now)
 {
-	struct extra_stream *extra = &op->extra[stream];
+	struct dial *dial = &op->extra[stream];
 	int ret;
 
-	if (extra->failed || op->comm->streams[stream])
+	if (dial->state == DIAL_DONE)
 		return 0;
 	ret = dial_extra(op, stream);
 	if (ret == -EAGAIN && now < op->extra_deadline_ms)
 		return ret;
-	if (ret) {
+	if (ret)
 		anynet_info("connect from dev %s to peer %s: path %d of %d from dev %s cannot be "
 			    "opened: %s; continuing without it",
 			    op->dev->name, op->comm->peer.host, stream, op->welcome.streams,
@@ -335,9 +337,8 @@ static int step_extra_stream(struct connect_op *op, int stream, uint64_t now)
 				    ? op->paths.own[op->welcome.plan[stream].from]->name
 				    : "?",
 			    error_text(ret == -EAGAIN ? ETIMEDOUT : -ret));
-		extra->failed = true;
-	}
-	dial_close(&extra->dial);
+	dial_close(dial);
+	dial->state = DIAL_DONE;
 	return 0;
 }
 
@@ -368,13 +369,14 @@ static int op_step(struct connect_op *op)
 			return ret;
 	}
 	ret = step_extra(op, now);
-	if (!ret && (ret = comm_open(op->comm)))
-		return not_made(op, ret);
 	if (ret)
 		return ret;
+	ret = comm_open(op->comm);
+	if (ret)
+		return not_made(op, ret);
 	comm_tell_opened(op->comm);
-	return comm_transmit(
-		op->comm); /* sends READY, which tells accept that NCCL gets this comm */
+	/* Sends READY, which tells accept that NCCL gets this comm. */
+	return comm_transmit(op->comm);
 }
 
 static int op_create(const struct anynet_device *dev, const struct anynet_connect_options *opts,

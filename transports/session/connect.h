@@ -7,7 +7,7 @@
 #include <nccl_net/wire.h>
 
 /* One step of anynet_connect. When it returns a comm, the comm is open, its READY is sent or queued, and it is in the
- * registry if there was memory for that. */
+ * registry. */
 int connect_step(const struct anynet_device *dev, const struct anynet_connect_options *opts, void *handle,
 		 struct anynet_comm **comm);
 

@@ -27,10 +27,8 @@ struct connect_op {
 	struct dial first;
 	struct anynet_wire_hello welcome;
 	struct anynet_comm *comm; /* NULL until the first WELCOME */
-	struct extra_stream {     /* by stream; [0] is not used */
-		struct dial dial;
-		bool failed;
-	} * extra;
+	/* By stream, [0] is not used. DIAL_DONE: the stream is there, or left out. */
+	struct dial *extra;
 };
 
 /* Add an op and set its slot and token. 0 or -ENOMEM. */

@@ -30,9 +30,10 @@ static int settled(struct anynet_comm *comm, int ret)
 {
 	int err = comm_state(comm);
 
-	if (anynet_unlikely(comm_error(comm)))
-		comm_close_streams(comm);
-	return err ? err : ret;
+	if (anynet_likely(!err))
+		return ret;
+	comm_close_streams(comm);
+	return err;
 }
 
 /* Receives acknowledgements, which free slots and room for copies. */
@@ -106,7 +107,7 @@ static ANYNET_COLD int borrow_missing(struct anynet_comm *comm, const struct any
 	}
 	if (!ret)
 		ret = comm_state(comm);
-	for (; ret && i--;) {
+	while (ret && i--) {
 		mr = mrs[i];
 		if (mr && mr->borrowed)
 			mr_return(mr);

@@ -98,7 +98,7 @@ static void begin_proof(struct dial *dial)
 		drop_qp(dial, error_text(-ret));
 		return;
 	}
-	dial->proof_ms = os_now_ms() + PROOF_MS;
+	dial->deadline_ms = os_now_ms() + PROOF_MS;
 	dial->state = DIAL_PROOF;
 }
 
@@ -126,7 +126,7 @@ static void begin_join(struct dial *dial)
 		return; /* proven before, and the peer still has its end */
 	ret = ib_qp_join(dial->qp, welcome);
 	if (ret == -EINPROGRESS) {
-		dial->proof_ms = os_now_ms() + join_ms(dial->kind);
+		dial->deadline_ms = os_now_ms() + join_ms(dial->kind);
 		dial->state = DIAL_JOIN;
 	} else if (ret) {
 		drop_qp(dial, error_text(-ret));
@@ -148,7 +148,7 @@ static int begin_agreeing(struct dial *dial)
 	    sizeof(dial->frame))
 		return -ECONNABORTED;
 	dial->done = 0;
-	dial->proof_ms = os_now_ms() + PROOF_MS;
+	dial->deadline_ms = os_now_ms() + PROOF_MS;
 	dial->state = DIAL_AGREE;
 	return 0;
 }
@@ -157,18 +157,21 @@ static int agree(struct dial *dial)
 {
 	int ret = socket_recv_some(dial->fd, &dial->frame, sizeof(dial->frame), &dial->done);
 
-	if (ret == -EAGAIN && os_now_ms() < dial->proof_ms)
-		return ret;
-	if (ret == -EAGAIN && dial->done)
-		return -ETIMEDOUT; /* the rest of the PING would be read as a frame */
-	if (!ret && (dial->frame.type != ANYNET_FRAME_PING || dial->frame.seq != ANYNET_PING_JOIN))
-		return -EPROTO;
-	if (!ret)
-		ret = ib_qp_rejoin(dial->qp);
-	else if (ret != -EAGAIN)
-		return ret;
+	if (ret == -EAGAIN) {
+		if (os_now_ms() < dial->deadline_ms)
+			return ret;
+		if (dial->done)
+			return -ETIMEDOUT; /* the rest of the PING would be read as a frame */
+		drop_qp(dial, "no answer from the peer");
+		return 0;
+	}
 	if (ret)
-		drop_qp(dial, ret == -EAGAIN ? "no answer from the peer" : error_text(-ret));
+		return ret;
+	if (dial->frame.type != ANYNET_FRAME_PING || dial->frame.seq != ANYNET_PING_JOIN)
+		return -EPROTO;
+	ret = ib_qp_rejoin(dial->qp);
+	if (ret)
+		drop_qp(dial, error_text(-ret));
 	else
 		begin_proof(dial);
 	return 0;
@@ -179,7 +182,7 @@ static int join(struct dial *dial)
 	char why[112] = "no answer";
 	int ret = ib_qp_joined(dial->qp, why, sizeof(why));
 
-	if (ret == -EAGAIN && os_now_ms() < dial->proof_ms)
+	if (ret == -EAGAIN && os_now_ms() < dial->deadline_ms)
 		return ret;
 	if (ret) {
 		hello_say_no_cm(dial->hello, why);
@@ -199,7 +202,7 @@ static int prove(struct dial *dial)
 	int ret = ib_qp_prove(dial->qp);
 	char why[112];
 
-	if (ret == -EAGAIN && os_now_ms() < dial->proof_ms)
+	if (ret == -EAGAIN && os_now_ms() < dial->deadline_ms)
 		return ret;
 	dial->state = DIAL_DONE;
 	if (ret) {
@@ -234,7 +237,7 @@ int dial_start(struct dial *dial, const struct comm_paths *paths, const struct a
 	if (ret < 0) {
 		free(hello);
 		dial_close(dial);
-		return ret;
+		return ret == -EAGAIN ? -EADDRNOTAVAIL : ret; /* no local port is free */
 	}
 	dial->fd = ret;
 	dial->hello = hello;

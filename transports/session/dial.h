@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One outgoing connection, made in steps that never block: connect, send the hello, receive the answer. The callers
- * (connect.c, recovery.c) decide whom to dial, when to try again and what to do with the answer.
+ * (connect.c, redial.c) decide whom to dial, when to try again and what to do with the answer.
  */
 #ifndef ANYNET_DIAL_H
 #define ANYNET_DIAL_H
@@ -42,7 +42,7 @@ struct dial {
 	bool narrow; /* set before dial_start: segments of at most PROGRESS_NARROW_BYTES */
 	bool without_cm;   /* the RDMA CM has failed: later dials do not ask for it */
 	bool quiet;        /* set before dial_start: do not log why there is no queue pair */
-	uint64_t proof_ms; /* deadline of DIAL_JOIN, DIAL_AGREE, DIAL_PROOF */
+	uint64_t deadline_ms;            /* of DIAL_JOIN, DIAL_AGREE, DIAL_PROOF */
 	struct anynet_wire_hello *hello; /* message being sent or received; finally the WELCOME */
 };
 

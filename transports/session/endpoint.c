@@ -110,12 +110,12 @@ bool endpoint_expects(const struct anynet_wire_hello *hello)
 	return find(hello->endpoint, hello->token) != NULL;
 }
 
-static int refuse(struct anynet_wire_hello *answer, enum anynet_hello_status status, int err,
+static int refuse(struct anynet_wire_hello *answer, enum anynet_hello_status status,
 		  const char *why)
 {
 	answer->status = status;
 	snprintf(answer->reason, sizeof(answer->reason), "%s", why);
-	return err;
+	return -EALREADY;
 }
 
 static ANYNET_COLD int refuse_without_qp(const struct anynet_wire_hello *hello,
@@ -127,7 +127,7 @@ static ANYNET_COLD int refuse_without_qp(const struct anynet_wire_hello *hello,
 		 "no queue pair can be created, and ANYNET_TRANSPORT=ib requires one: %.140s",
 		 answer->reason);
 	anynet_warn("connection from %s pid %u refused: %s", hello->host, hello->pid, why);
-	return refuse(answer, ANYNET_STATUS_TRANSPORT, -EPROTONOSUPPORT, why);
+	return refuse(answer, ANYNET_STATUS_TRANSPORT, why);
 }
 
 /* Between two IB devices the plan has their own ports only, because the other devices are standbys. An IB device and a TCP
@@ -174,19 +174,18 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 	struct anynet_listener *listener = endpoint->listener;
 	const struct anynet_device *set[ANYNET_HELLO_ADDRS];
 	struct anynet_wire_addr addrs[ANYNET_HELLO_ADDRS];
-	int ret, count;
 	struct anynet_comm *comm;
 	struct ib_qp *qp;
+	int count;
 
 	count = nic_list(listener->dev, set, ANYNET_HELLO_ADDRS);
-	ret = sockets_listen(set, count, false, addrs);
-	if (ret)
-		return refuse(answer, ANYNET_STATUS_BUSY, ret, "cannot listen");
+	if (sockets_listen(set, count, false, addrs))
+		return refuse(answer, ANYNET_STATUS_BUSY, "cannot listen");
 	hello_fill(answer, listener->dev, addrs, count);
 	answer->streams = (uint16_t)plan_streams(listener->dev, hello, addrs, answer->plan);
 	comm = recv_comm_create(listener->dev, answer->streams, hello->replay_bytes);
 	if (!comm)
-		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
+		return refuse(answer, ANYNET_STATUS_BUSY, "out of memory");
 	qp = ib_qp_accept(set[0], hello, answer);
 	if (!qp && nic_needs_qp(listener->dev)) {
 		comm_destroy(comm);
@@ -201,7 +200,7 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 			    qp)) {
 		ib_qp_retire(qp);
 		comm_destroy(comm);
-		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
+		return refuse(answer, ANYNET_STATUS_BUSY, "out of memory");
 	}
 	comm->checksum |= hello->features & ANYNET_FEATURE_CHECKSUM;
 	comm->tcp.only = !hello_may_use_qps(hello);
@@ -223,13 +222,13 @@ static int admit_stream(struct endpoint *endpoint, const struct anynet_wire_hell
 	hello_fill(answer, comm->dev, NULL, 0);
 	if (!endpoint->listener || hello->stream >= comm->stream_count ||
 	    comm->streams[hello->stream] || hello->epoch)
-		return refuse(answer, ANYNET_STATUS_STALE, -ESTALE, "no such path is expected");
+		return refuse(answer, ANYNET_STATUS_STALE, "no such path is expected");
 	if (hello->qp.kind && !comm->tcp.only)
 		qp = ib_qp_accept(comm_device_at(comm, fd), hello, answer);
 	if (comm_add_stream(comm, fd, hello->stream, hello->epoch,
 			    comm_pair_at(comm, fd, PAIRS_NONE), qp)) {
 		ib_qp_retire(qp);
-		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
+		return refuse(answer, ANYNET_STATUS_BUSY, "out of memory");
 	}
 	return 0;
 }

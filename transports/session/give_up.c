@@ -10,7 +10,6 @@
 #include "base/libc_text.h"
 #include "message/stream_log.h"
 #include "session/progress.h"
-#include "session/recovery.h"
 #include "session/redial.h"
 
 #define GONE_MS       500 /* dials refused for so long: the peer's process is gone */
@@ -177,15 +176,13 @@ static void give_up_if_missed(struct anynet_comm *comm, uint64_t now)
 	}
 }
 
-bool give_up_if_lost(struct anynet_comm *comm, uint64_t now)
+void give_up_if_lost(struct anynet_comm *comm, uint64_t now)
 {
 	give_up_if_stuck(comm, now);
 	if (comm->session->recovery && !comm->session->recovery->since_ms)
 		give_up_if_missed(comm, now);
-	if (!comm->session->recovery)
-		return true;
-	if (!comm->session->recovery->since_ms || comm->session->unread)
-		return false;
+	if (!comm->session->recovery || !comm->session->recovery->since_ms || comm->session->unread)
+		return;
 	if (peer_is_gone(comm, now))
 		give_up(comm, -ECONNRESET, "the peer process has ended; look at its log first",
 			now);
@@ -194,5 +191,4 @@ bool give_up_if_lost(struct anynet_comm *comm, uint64_t now)
 			"the connection broke and did not come back within "
 			"ANYNET_RECOVERY_TIMEOUT",
 			now);
-	return !comm->session->recovery;
 }

@@ -10,8 +10,8 @@
  * nothing if the peer's last frames, which it receives first, bring progress or an error. `why` is for the log. */
 void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t now_ms);
 
-/* Give up if the peer has ended, or if recovery takes too long. True: recovery has been freed. */
-bool give_up_if_lost(struct anynet_comm *comm, uint64_t now_ms);
+/* Give up if the peer has ended, or if recovery takes too long. May free the recovery. */
+void give_up_if_lost(struct anynet_comm *comm, uint64_t now_ms);
 
 /* Receive the peer's last frames, which may be unread in connections that stand. False: do not give up, because they
  * brought progress or an error, or wait for receives that NCCL has not posted yet. */

@@ -59,9 +59,9 @@ static struct log_once told_barred, told_refused;
 /* Accepting pauses while it fails, for example without free descriptors or memory. */
 static struct {
 	int reserve_fd;    /* closed to accept one connection without a free descriptor; -1 = not open */
-	uint64_t until_ms; /* end of the pause; 0 = none */
+	int err;           /* -errno that started the pause; 0 = none */
+	uint64_t until_ms; /* end of the pause */
 	uint64_t warned_ms;
-	int err; /* -errno that started the pause; 0 = none */
 } rest = { .reserve_fd = -1 };
 
 /* --- crowds --- */
@@ -126,7 +126,6 @@ void handshake_abort_all(void)
 	end_all(&unauthenticated);
 	end_all(&challenged);
 	fd_close(&rest.reserve_fd);
-	rest.until_ms = 0;
 	rest.err = 0;
 }
 
@@ -179,8 +178,6 @@ static int admit(struct handshake *hs, bool proven)
 
 	if (ret == -ENOENT || ret == -EINPROGRESS)
 		return ret;
-	if (proven)
-		welcome.features |= ANYNET_FEATURE_SECRET;
 	if (((proven && auth_prove(&hs->auth, &welcome)) || answer(hs, &welcome)) && !ret)
 		endpoint_withdraw(&hs->hello);
 	return ret;
@@ -379,7 +376,6 @@ static void begin_rest(int err, uint64_t now_ms)
 
 static void end_rest(void)
 {
-	rest.until_ms = 0;
 	rest.err = 0;
 	listen_for(EPOLLIN);
 }
@@ -423,7 +419,7 @@ void handshake_turn(uint64_t now_ms)
 
 	if (rest.reserve_fd < 0)
 		rest.reserve_fd = fd_note(open("/dev/null", O_RDONLY | O_CLOEXEC));
-	if (rest.until_ms && rest.until_ms <= now_ms)
+	if (rest.err && rest.until_ms <= now_ms)
 		end_rest();
 	n = epoll_wait(sockets_epoll_fd(), events, EVENTS_PER_TURN, 0);
 	if (n < 0 && errno != EINTR)

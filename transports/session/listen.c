@@ -3,18 +3,15 @@
 #include "session/listen.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <nccl_net/log.h>
 
-#include "base/fd.h"
 #include "base/libc_text.h"
-#include "base/socket.h"
 #include "session/listen_internal.h"
-#include "session/registry.h"
 #include "session/listen_sockets.h"
+#include "session/registry.h"
 #include "wire/secret.h"
 
 /* `lock` guards this and the state of listen_sockets.c, endpoint.c and handshake.c. */
@@ -91,10 +88,10 @@ void listen_look(void)
 	pthread_mutex_unlock(&engine.lock);
 }
 
-void listen_watch(int epfd, uint32_t data, unsigned *generation)
+void listen_watch(int epfd, uint32_t data)
 {
 	pthread_mutex_lock(&engine.lock);
-	sockets_watch(epfd, data, generation);
+	sockets_watch(epfd, data);
 	pthread_mutex_unlock(&engine.lock);
 }
 

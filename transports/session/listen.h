@@ -13,8 +13,7 @@
 
 #include "session/comm.h"
 
-/* Implement anynet_listen, anynet_accept and anynet_close_listener. An accepted comm is in the registry if there was
- * memory for that. */
+/* Implement anynet_listen, anynet_accept and anynet_close_listener. An accepted comm is in the registry. */
 int listen_start(const struct anynet_device *dev, const void *owner, void *handle,
 		 struct anynet_listener **listener);
 int listen_accept(struct anynet_listener *listener, struct anynet_comm **comm);
@@ -39,9 +38,8 @@ void listen_turn(void);
  * calls this ten times a second. */
 void listen_look(void);
 
-/* Arm `epfd` to report once, with `data`, that a turn is due. *generation is the caller's, 0 at first: it identifies
- * the engine's epoll set that is in `epfd`. */
-void listen_watch(int epfd, uint32_t data, unsigned *generation);
+/* Arm `epfd` to report once, with `data`, that a turn is due. */
+void listen_watch(int epfd, uint32_t data);
 
 /* NCCL has destroyed the communicator `owner`: drop the half-built comms of its listeners. */
 void listen_drop_half_built(const void *owner);

@@ -43,8 +43,8 @@ bool endpoint_expects(const struct anynet_wire_hello *hello);
 /*
  * Give the connection `fd`, whose `hello` is authenticated, to its endpoint, and fill the answer, which the caller
  * sends. `auth`: state of the proofs; NULL without a secret. 0: the endpoint's comm owns `fd`. -EINPROGRESS: the same,
- * but the comm sends the answer itself. -ENOENT: unknown endpoint or replayed hello, close without an answer. Other
- * -errno: send the answer, then close.
+ * but the comm sends the answer itself. -ENOENT: unknown endpoint or replayed hello, close without an answer.
+ * -EALREADY: send the answer, then close.
  */
 int endpoint_admit(const struct anynet_wire_hello *hello, int fd, const struct auth *auth,
 		   struct anynet_wire_hello *answer);

@@ -21,7 +21,6 @@ struct listening_socket {
 static struct {
 	int epfd; /* sockets and handshakes; -1 = not open, `sockets` is not valid then */
 	struct listening_socket sockets[ANYNET_DEVICES_MAX];
-	unsigned generation; /* counts the epoll sets opened */
 } listening = { .epfd = -1 };
 
 int sockets_fd(unsigned index)
@@ -43,7 +42,6 @@ static int open_epoll(void)
 		return listening.epfd;
 	for (int i = 0; i < ANYNET_DEVICES_MAX; i++)
 		listening.sockets[i] = (struct listening_socket){ .fd = -1 };
-	listening.generation++;
 	return 0;
 }
 
@@ -121,13 +119,13 @@ int sockets_listen(const struct anynet_device *const *set, int count, bool is_ne
 	return opened ? 0 : first;
 }
 
-void sockets_watch(int epfd, uint32_t data, unsigned *generation)
+void sockets_watch(int epfd, uint32_t data)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT, .data.u32 = data };
-	int op = listening.generation == *generation ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
 
-	if (listening.epfd >= 0 && !epoll_ctl(epfd, op, listening.epfd, &event))
-		*generation = listening.generation;
+	/* A set that has been opened since the last call is not in `epfd` yet. */
+	if (listening.epfd >= 0 && epoll_ctl(epfd, EPOLL_CTL_MOD, listening.epfd, &event))
+		epoll_ctl(epfd, EPOLL_CTL_ADD, listening.epfd, &event);
 }
 
 void sockets_close(void)

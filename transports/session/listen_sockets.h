@@ -21,7 +21,7 @@ int sockets_fd(unsigned index); /* -1 = not open; only while the epoll set is op
 int sockets_epoll_fd(void);     /* -1 = not open */
 
 /* See listen_watch. */
-void sockets_watch(int epfd, uint32_t data, unsigned *generation);
+void sockets_watch(int epfd, uint32_t data);
 void sockets_close(void);
 
 #endif

@@ -103,7 +103,6 @@ static void note_why_refused(struct anynet_comm *comm, const struct anynet_wire_
 static void came_back(struct anynet_comm *comm, struct anynet_stream *stream, struct redial *redial)
 {
 	const struct anynet_wire_hello *welcome = redial->dial.hello;
-	unsigned index = stream->index;
 	int fd = redial->dial.fd;
 
 	if (stream_stands(stream))
@@ -121,7 +120,7 @@ static void came_back(struct anynet_comm *comm, struct anynet_stream *stream, st
 	}
 	comm_stream_back(comm, stream, fd, redial->epoch, redial->pair,
 			 (struct stream_position){ welcome->frames, welcome->part });
-	if (comm->streams[index] != stream) {
+	if (comm_error(comm)) {
 		dial_close(&redial->dial);
 		return; /* the peer's position was impossible: the comm has failed, and its streams are gone */
 	}
@@ -166,7 +165,7 @@ static void peer_has_ended(struct anynet_comm *comm, struct anynet_stream *strea
 		return; /* a fault may name the stream: it is settled first, at the end of this turn */
 	redial_end(redial);
 	comm_end_stream(comm, stream);
-	if (!comm_has_streams(comm))
+	if (!comm_streams(comm))
 		give_up(comm, -ECONNRESET, why, now);
 }
 
@@ -199,23 +198,19 @@ static void take_answer(struct anynet_comm *comm, struct anynet_stream *stream,
 	}
 }
 
-static void step_stream(struct anynet_comm *comm, struct anynet_stream *stream,
+static void step_redial(struct anynet_comm *comm, struct anynet_stream *stream,
 			struct redial *redial, uint64_t now)
 {
+	if (!redial->aim)
+		return;
+	if (!stream) {
+		redial_end(redial); /* the peer has said BYE meanwhile */
+		return;
+	}
 	if ((int32_t)(redial->epoch - stream->epoch) < 0) /* modulo 2^32 */
 		redial->epoch = stream->epoch;
 	if (!redial_step(comm, stream, redial, now))
 		take_answer(comm, stream, redial, now);
-}
-
-static void step_redial(struct anynet_comm *comm, struct redial *redial, unsigned index, uint64_t now)
-{
-	if (!redial->aim)
-		return;
-	if (comm->streams[index])
-		step_stream(comm, comm->streams[index], redial, now);
-	else
-		redial_end(redial); /* the peer has said BYE meanwhile */
 }
 
 /* --- the receiver: ask --- */
@@ -279,7 +274,7 @@ static bool is_busy(const struct recovery *recovery, uint64_t now)
 
 static bool is_over(const struct anynet_comm *comm)
 {
-	for (unsigned i = 0; comm->is_send && i < comm->session->recovery->streams; i++)
+	for (unsigned i = 0; i < comm->session->recovery->streams; i++)
 		if (comm->session->recovery->redials[i].aim)
 			return false;
 	return !comm->down && any_stream_works(comm);
@@ -296,22 +291,25 @@ static bool waits(const struct anynet_comm *comm)
 void recovery_step(struct anynet_comm *comm, uint64_t now)
 {
 	struct recovery *recovery = comm->session->recovery;
+	bool works = any_stream_works(comm);
 
-	if (any_stream_works(comm))
+	if (works)
 		recovery->told = false;
-	if (any_stream_works(comm) && recovery->since_ms)
+	if (works && recovery->since_ms)
 		recovery->back_ms = now;
-	if (any_stream_works(comm) || !waits(comm)) {
+	if (works || !waits(comm)) {
 		recovery->since_ms = 0;
 		recovery->refusals = 0;
 	} else if (!recovery->since_ms) {
 		recovery->since_ms = now;
 	}
 	for (unsigned i = 0; comm->is_send && comm->session->recovery && i < recovery->streams; i++)
-		step_redial(comm, &recovery->redials[i], i, now);
+		step_redial(comm, comm->streams[i], &recovery->redials[i], now);
 	if (!comm->is_send)
 		step_probe(comm, now);
-	if (!comm->session->recovery || give_up_if_lost(comm, now))
+	if (comm->session->recovery)
+		give_up_if_lost(comm, now);
+	if (!comm->session->recovery)
 		return;
 	if (is_over(comm))
 		recovery_free(comm);

@@ -200,7 +200,6 @@ static int start_dial(struct anynet_comm *comm, struct anynet_stream *stream, st
 {
 	const struct comm_paths *paths = &comm->session->paths;
 	enum anynet_hello_kind kind;
-	int ret;
 
 	if (now < redial->next_ms)
 		return -EAGAIN;
@@ -217,10 +216,9 @@ static int start_dial(struct anynet_comm *comm, struct anynet_stream *stream, st
 	redial->dial.narrow = stream && progress_is_narrow(stream, redial->pair);
 	redial->dial.quiet =
 		kind == ANYNET_KIND_QP && !stream_is_news(stream->progress.qps_failed + 1);
-	ret = dial_start(&redial->dial, paths,
-			 kind == ANYNET_KIND_QP ? paths->own[redial->pair.from] : NULL, kind,
-			 stream ? stream->index : 0, ++redial->epoch);
-	return ret == -EAGAIN ? -EBUSY : ret; /* no local port is free */
+	return dial_start(&redial->dial, paths,
+			  kind == ANYNET_KIND_QP ? paths->own[redial->pair.from] : NULL, kind,
+			  stream ? stream->index : 0, ++redial->epoch);
 }
 
 int redial_step(struct anynet_comm *comm, struct anynet_stream *stream, struct redial *redial,

@@ -6,7 +6,6 @@
 
 #include <nccl_net/log.h>
 
-#include "session/recovery.h"
 #include "session/registry.h"
 
 /* NCCL uses GPUDirect if a topology file or another net (GIN) says so, whatever this device reports. Logged once per
@@ -77,6 +76,13 @@ static int register_on_nic(struct anynet_comm *comm, struct anynet_mr *mr, bool 
 	return 0;
 }
 
+static enum mr_way way_of(const struct anynet_device *dev, int type)
+{
+	if (type == ANYNET_PTR_HOST || dev->ptr_support & ANYNET_PTR_CUDA)
+		return MR_BY_ADDRESS;
+	return dev->ptr_support & ANYNET_PTR_DMABUF ? MR_BY_DMABUF : MR_COPIED;
+}
+
 static struct anynet_mr *make(const struct anynet_comm *comm, void *addr, size_t bytes, int type)
 {
 	struct anynet_mr *mr = calloc(1, sizeof(*mr));
@@ -87,6 +93,7 @@ static struct anynet_mr *make(const struct anynet_comm *comm, void *addr, size_t
 	mr->range.addr = addr;
 	mr->range.bytes = bytes;
 	mr->type = type;
+	mr->way = way_of(comm->dev, type);
 	mr->dmabuf.fd = -1;
 	return mr;
 }
@@ -121,25 +128,13 @@ static int register_made(struct anynet_comm *comm, struct anynet_mr *mr, struct 
 	return ret;
 }
 
-static enum mr_way way_of(const struct anynet_device *dev, int type)
-{
-	if (type == ANYNET_PTR_HOST || dev->ptr_support & ANYNET_PTR_CUDA)
-		return MR_BY_ADDRESS;
-	return dev->ptr_support & ANYNET_PTR_DMABUF ? MR_BY_DMABUF : MR_COPIED;
-}
-
 int anynet_reg_mr(struct anynet_comm *comm, void *addr, size_t bytes, int type,
 		  struct anynet_mr **out)
 {
-	struct anynet_mr *mr;
-
 	*out = NULL;
 	if (type != ANYNET_PTR_HOST && type != ANYNET_PTR_CUDA)
 		return -EOPNOTSUPP;
-	mr = make(comm, addr, bytes, type);
-	if (mr)
-		mr->way = way_of(comm->dev, type);
-	return register_made(comm, mr, out);
+	return register_made(comm, make(comm, addr, bytes, type), out);
 }
 
 int comm_borrow_mr(struct anynet_comm *comm, const void *addr, size_t bytes, struct anynet_mr **mr)

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <nccl_net/log.h>
 
@@ -80,11 +79,8 @@ static bool send_answer(struct stream_mail *mail, struct anynet_wire_hello *answ
 {
 	size_t done = 0;
 
-	if (mail->proven) {
-		answer->features |= ANYNET_FEATURE_SECRET;
-		if (auth_prove(&mail->auth, answer))
-			return false;
-	}
+	if (mail->proven && auth_prove(&mail->auth, answer))
+		return false;
 	return !socket_send_some(mail->fd, answer, sizeof(*answer), &done);
 }
 

@@ -6,7 +6,6 @@
 #include "session/watch.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include <nccl_net/log.h>
 
@@ -95,8 +94,6 @@ static bool has_alternative(const struct anynet_comm *comm)
 static void suspect(struct anynet_comm *comm, struct anynet_stream *stream, const char *why)
 {
 	comm_stream_change(comm, stream, STREAM_SUSPECT, why);
-	if (!comm->is_send)
-		recv_suspect(comm, stream->index, true);
 	anynet_chat("%s peer %s dev %s path %u (%s): %s", comm_direction(comm), comm->peer.host,
 		    comm->dev->name, stream->index, stream->path.text, why);
 }
@@ -122,8 +119,6 @@ static void trust(struct anynet_comm *comm, struct anynet_stream *stream)
 	count_alarm(&stream->alarms, ALARMS_MAX);
 	comm_stream_change(comm, stream, STREAM_UP, NULL);
 	recovery_cancel(comm, stream);
-	if (!comm->is_send)
-		recv_suspect(comm, stream->index, false);
 }
 
 /* Has the NIC lost its carrier since the connection was made? A connection made without a carrier does not need it: it

@@ -34,6 +34,7 @@ static int mac_of(const struct auth *auth, const struct anynet_wire_hello *messa
 
 int auth_prove(struct auth *auth, struct anynet_wire_hello *message)
 {
+	message->features |= ANYNET_FEATURE_SECRET;
 	hello_make_printable(message); /* the receiver does so before it checks the proof */
 	if (mac_of(auth, message, auth->chain))
 		return -EIO;
@@ -60,7 +61,6 @@ int auth_hello(struct auth *auth, struct anynet_wire_hello *hello)
 		return -EACCES;
 	if (!secret_known())
 		return 0;
-	hello->features |= ANYNET_FEATURE_SECRET;
 	return os_random(hello->nonce, sizeof(hello->nonce)) || auth_prove(auth, hello) ? -EACCES : 0;
 }
 
@@ -129,7 +129,6 @@ static struct anynet_wire_hello next_message(const struct anynet_wire_hello *hel
 		.stream = hello->stream,
 		.epoch = hello->epoch,
 		.pid = anynet_net.pid,
-		.features = ANYNET_FEATURE_SECRET,
 	};
 
 	snprintf(next.host, sizeof(next.host), "%.63s", anynet_net.host);
