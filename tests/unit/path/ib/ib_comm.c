@@ -3,6 +3,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <sys/socket.h>
 
 #include <cmocka.h>
 
@@ -61,6 +62,21 @@ void cts(unsigned stream, uint32_t seq, uint64_t bytes)
 	const struct anynet_wire_cts place = cts_of(seq, bytes);
 
 	put_cts(stream, seq, &place);
+}
+
+void resume(struct anynet_stream *stream, uint64_t frames, struct ib_qp *qp)
+{
+	int fds[2];
+
+	comm_enter(pair.send);
+	comm_sever(pair.send, stream, 0);
+	stream->qp.next = qp;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+	comm_stream_back(pair.send, stream, fds[0], 1, stream->home,
+			 (struct stream_position){ frames, 0 });
+	comm_leave(pair.send);
+	pair_hang_up(&pair, 0);
+	pair.fds[0] = fds[1];
 }
 
 void open_recv(unsigned streams)

@@ -27,6 +27,9 @@ struct anynet_wire_cts cts_of(uint32_t seq, uint64_t bytes);
 void put_cts(unsigned stream, uint32_t seq, const struct anynet_wire_cts *place);
 void cts(unsigned stream, uint32_t seq, uint64_t bytes);
 
+/* The stream continues from this position of the receiver. `qp`: by it; NULL = over TCP. */
+void resume(struct anynet_stream *stream, uint64_t frames, struct ib_qp *qp);
+
 /* --- of a receive comm --- */
 
 /* All its streams have queue pairs. */
