@@ -261,6 +261,14 @@ static void test_cuda_flushes_the_gpu_of_the_memory(void **state)
 	atomic_store(&nics[0]->failed, false);
 }
 
+/* A comm that outlives a failure, and memory that nics[0] knows. */
+static void open_with_recovery(struct anynet_mr *mr)
+{
+	local_cfg.recovery_timeout_ms = 600000;
+	ib_open_recv(&pair, 1, 1);
+	assert_non_null(ib_memory_on(mr, nics[0], why, sizeof(why)));
+}
+
 /* The READ may wait for all retries. CUDA flushes if it can; if not, the READ may yet be done: without a link, too. */
 static void test_a_port_that_is_down_is_not_waited_for(void **state)
 {
@@ -268,9 +276,7 @@ static void test_a_port_that_is_down_is_not_waited_for(void **state)
 	struct anynet_request *req;
 
 	(void)state;
-	local_cfg.recovery_timeout_ms = 600000;
-	ib_open_recv(&pair, 1, 1);
-	assert_non_null(ib_memory_on(&mr, nics[0], why, sizeof(why)));
+	open_with_recovery(&mr);
 	for (int can = 1; can >= 0; can--) {
 		ib_note_posted();
 		assert_int_equal(flush_of(nics[0], &mr, &req), 0);
@@ -293,9 +299,7 @@ static void test_a_device_that_has_failed_is_not_waited_for(void **state)
 	struct anynet_request *req;
 
 	(void)state;
-	local_cfg.recovery_timeout_ms = 600000;
-	ib_open_recv(&pair, 1, 1);
-	assert_non_null(ib_memory_on(&mr, nics[0], why, sizeof(why)));
+	open_with_recovery(&mr);
 	ib_note_posted();
 	assert_int_equal(flush_of(nics[0], &mr, &req), 0);
 	assert_int_equal(ib_posted_count, 1);
