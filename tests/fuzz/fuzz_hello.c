@@ -48,7 +48,7 @@ static void use_handle(struct input *in, uint8_t choice)
 	must(handle.magic == ANYNET_HANDLE_MAGIC && handle_version(&handle) == ANYNET_WIRE_VERSION);
 	for (int i = 0; i < ANYNET_HANDLE_ADDRS; i++)
 		if (socket_from_wire(&handle.addrs[i], 1, &addr))
-			text_is_safe(socket_text(&addr, text, sizeof(text)), sizeof(text));
+			text_is_safe(socket_text(&addr, text), sizeof(text));
 }
 
 static void use_plan(const struct anynet_wire_hello *hello)

@@ -91,7 +91,7 @@ struct anynet_comm *ib_receiver_open(void)
 
 		run.next_seq = recv->seen.all = recv->posted.all = recv->posted.clearable =
 			LATE_SEQ;
-		recv->posted.completions = recv->posted.oldest = LATE_SEQ;
+		recv->posted.oldest = LATE_SEQ;
 	}
 	for (unsigned i = 0; i < ib.streams; i++) {
 		struct ib_qp *qp = make_qp();

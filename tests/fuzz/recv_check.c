@@ -20,13 +20,13 @@ static void check_message(const struct recv_msg *msg)
 void recv_check(const struct anynet_comm *base)
 {
 	const struct recv_comm *comm = (const struct recv_comm *)base;
-	uint32_t unfilled = 0;
+	uint32_t pending = 0;
 
 	if (comm_error(base))
 		return;
 	for (int i = 0; i < ANYNET_SENDS; i++)
 		check_message(&comm->msgs[i]);
 	for (int i = 0; i < ANYNET_REQUESTS; i++)
-		unfilled += comm->reqs[i].busy ? comm->reqs[i].pending : 0;
-	must(unfilled == comm->unfilled);
+		pending += comm->reqs[i].busy && comm->reqs[i].pending;
+	must(pending == comm_pending(base));
 }

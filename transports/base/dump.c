@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/queue.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <nccl_net/log.h>
@@ -17,6 +16,7 @@
 #include "base/fd.h"
 #include "base/libc_text.h"
 #include "base/net.h"
+#include "base/os.h"
 #include "base/thread.h"
 
 #define EXIT_WAIT_MS 1000
@@ -106,12 +106,11 @@ static void *write_all(void *arg)
 
 bool dump_flush(unsigned ms)
 {
-	struct timespec moment = { .tv_nsec = 1000000 };
 	bool writing = true;
 
 	for (unsigned i = 0; writing && i <= ms; i++) {
 		if (i)
-			nanosleep(&moment, NULL);
+			os_sleep_us(1000);
 		pthread_mutex_lock(&dump.lock);
 		writing = dump.writing;
 		pthread_mutex_unlock(&dump.lock);

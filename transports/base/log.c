@@ -20,22 +20,6 @@ const char *const anynet_log_level_names[ANYNET_LOG_LEVELS] = {
 	[ANYNET_LOG_INFO] = "INFO", [ANYNET_LOG_ABORT] = "ABORT",     [ANYNET_LOG_TRACE] = "TRACE",
 };
 
-static void stderr_sink(int level, unsigned long flags, const char *file, int line, const char *fmt,
-			...) ANYNET_PRINTF(5, 6);
-
-static void stderr_sink(int level, unsigned long flags, const char *file, int line, const char *fmt,
-			...)
-{
-	char text[LINE_BYTES];
-	va_list args;
-
-	(void)flags;
-	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
-	fprintf(stderr, "anynet %s %s:%d %s\n", anynet_log_level_names[level], file, line, text);
-}
-
 void anynet_log_start(anynet_log_sink sink, int level)
 {
 	atomic_store(&log_sink, sink);
@@ -55,14 +39,11 @@ void anynet_log(int level, unsigned long flags, const char *file, int line, cons
 {
 	int saved_errno = errno;
 	anynet_log_sink sink = atomic_load(&log_sink);
-	int most = atomic_load(&log_level);
 	char text[LINE_BYTES];
 	va_list args;
 
-	if (level < ANYNET_LOG_VERSION || level > most) {
-		errno = saved_errno;
+	if (level < ANYNET_LOG_VERSION || level > atomic_load(&log_level))
 		return;
-	}
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
@@ -70,6 +51,7 @@ void anynet_log(int level, unsigned long flags, const char *file, int line, cons
 	if (sink)
 		sink(level, flags, file, line, "anynet: %s", text);
 	else
-		stderr_sink(level, flags, file, line, "%s", text);
+		fprintf(stderr, "anynet %s %s:%d %s\n", anynet_log_level_names[level], file, line,
+			text);
 	errno = saved_errno;
 }

@@ -13,8 +13,8 @@ bool log_once(struct log_once *told, const struct sockaddr_storage *addr)
 	if (!socket_to_wire(addr, 0, 0, &wire) || told->count == LOG_ONCE_MAX)
 		return false;
 	for (unsigned i = 0; i < told->count; i++)
-		if (!memcmp(told->ips[i], wire.ip, sizeof(wire.ip)))
+		if (!memcmp(&told->addrs[i], &wire, sizeof(wire)))
 			return false;
-	memcpy(told->ips[told->count++], wire.ip, sizeof(wire.ip));
+	told->addrs[told->count++] = wire;
 	return true;
 }

@@ -6,14 +6,15 @@
 #define ANYNET_LOG_ONCE_H
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <sys/socket.h>
+
+#include <nccl_net/wire.h>
 
 #define LOG_ONCE_MAX 64
 
 struct log_once {
 	unsigned count;
-	uint8_t ips[LOG_ONCE_MAX][16];
+	struct anynet_wire_addr addrs[LOG_ONCE_MAX];
 };
 
 /* True, once for each address (the port is ignored): log the line. False also when the table is full. */

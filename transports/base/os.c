@@ -56,6 +56,13 @@ uint64_t os_now_us(void)
 	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
+void os_sleep_us(unsigned us)
+{
+	struct timespec pause = { .tv_nsec = (long)us * 1000 };
+
+	nanosleep(&pause, NULL);
+}
+
 static ANYNET_COLD int no_random(int err)
 {
 	anynet_warn("the kernel provides no random numbers: %s; connections cannot be made",

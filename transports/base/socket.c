@@ -55,8 +55,10 @@ static int open_stream(int family)
 	return fd_note(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
-/* Errors are ignored: the kernel's default is good enough to continue. */
-void socket_tune(int fd, const struct anynet_config *cfg)
+/* Sets the options of every TCP connection: no delay, keepalive, buffers, congestion control. Before connect or listen,
+ * because buffer sizes must be set before the connection is established. Errors are ignored: the kernel's default is good
+ * enough to continue. */
+static void tune(int fd, const struct anynet_config *cfg)
 {
 	int idle_s = (int)anynet_max((size_t)cfg->peer_timeout_ms / 3000, 1), probes = 3, one = 1;
 
@@ -81,7 +83,7 @@ static int listen_at(struct sockaddr_storage *local, int port, const struct anyn
 
 	if (fd < 0)
 		return fd;
-	socket_tune(fd, cfg);
+	tune(fd, cfg);
 	/* Accepted sockets send only small control frames, which a live host always takes. A sender's socket must not
 	 * have this option: the kernel also counts the time in which a slow receiver's window is closed. */
 	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &cfg->peer_timeout_ms, sizeof(int));
@@ -139,7 +141,7 @@ int socket_connect(const struct sockaddr_storage *from, const struct sockaddr_st
 
 	if (fd < 0)
 		return fd;
-	socket_tune(fd, cfg);
+	tune(fd, cfg);
 	if (same_host && !cfg->congestion[0])
 		avoid_pacing(fd);
 	if (segment_bytes)
@@ -271,11 +273,12 @@ bool socket_from_wire(const struct anynet_wire_addr *wire, unsigned scope_id,
 	return true;
 }
 
-const char *socket_text(const struct sockaddr_storage *addr, char *buf, size_t bytes)
+const char *socket_text(const struct sockaddr_storage *addr, char buf[SOCKET_TEXT_BYTES])
 {
 	bool v6 = addr->ss_family == AF_INET6;
 	char ip[INET6_ADDRSTRLEN];
 
-	snprintf(buf, bytes, "%s%s%s:%d", v6 ? "[" : "", subnet_ip_text(addr, ip), v6 ? "]" : "", get_port(addr));
+	snprintf(buf, SOCKET_TEXT_BYTES, "%s%s%s:%d", v6 ? "[" : "", subnet_ip_text(addr, ip),
+		 v6 ? "]" : "", get_port(addr));
 	return buf;
 }

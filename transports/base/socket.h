@@ -17,7 +17,7 @@
 #define SOCKET_TEXT_BYTES 64 /* "[v6 address]:port" and its NUL */
 
 /* A listening socket on the IP address of `addr`, on an ephemeral port or on a free port of cfg's range; the search
- * starts at a random port. Accepted sockets inherit its options (socket_tune). */
+ * starts at a random port. */
 int socket_listen(const struct sockaddr_storage *addr, const struct anynet_config *cfg);
 
 /* Start to connect to `to` from the IP address of `from`, which is ignored if the families differ. Until the connection
@@ -28,10 +28,6 @@ int socket_connect(const struct sockaddr_storage *from, const struct sockaddr_st
 
 /* Accept a connection; *from is the peer's address. -EAGAIN = none is waiting. */
 int socket_accept(int listen_fd, struct sockaddr_storage *from);
-
-/* Set the options of every TCP connection: no delay, keepalive, buffers, congestion control. Call it before connect or
- * listen, because buffer sizes must be set before the connection is established. */
-void socket_tune(int fd, const struct anynet_config *cfg);
 
 int socket_unsent(int fd); /* bytes that the peer's kernel has not acknowledged, or -errno */
 int socket_port(int fd);   /* own port in host byte order, or -errno */
@@ -56,6 +52,6 @@ bool socket_from_wire(const struct anynet_wire_addr *wire, unsigned scope_id,
 		      struct sockaddr_storage *addr);
 bool socket_same_ip(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
 size_t socket_addr_bytes(const struct sockaddr_storage *addr);
-const char *socket_text(const struct sockaddr_storage *addr, char *buf, size_t bytes);
+const char *socket_text(const struct sockaddr_storage *addr, char buf[SOCKET_TEXT_BYTES]);
 
 #endif

@@ -15,9 +15,6 @@
 #define CPUS_MOST   8192         /* of Linux: CONFIG_NR_CPUS */
 #define STACK_BYTES (512u << 10) /* 8 KiB are used; libibverbs' drivers use more, sanitizers much more */
 
-/* Between looks at what may never come. The waits with a time-out of glibc 2.28 follow the wall clock, which jumps. */
-static const struct timespec moment = { .tv_nsec = 1000000 };
-
 static void mask_signals(sigset_t *old)
 {
 	static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT };
@@ -85,7 +82,7 @@ bool thread_join_within(pthread_t thread, uint64_t ms)
 	int ret;
 
 	while ((ret = pthread_tryjoin_np(thread, NULL)) == EBUSY && os_now_ms() < until)
-		nanosleep(&moment, NULL);
+		os_sleep_us(1000);
 	return !ret;
 }
 
@@ -95,6 +92,6 @@ bool thread_lock_within(pthread_mutex_t *lock, uint64_t ms)
 	int ret;
 
 	while ((ret = pthread_mutex_trylock(lock)) == EBUSY && os_now_ms() < until)
-		nanosleep(&moment, NULL);
+		os_sleep_us(1000);
 	return !ret;
 }

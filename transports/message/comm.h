@@ -35,6 +35,11 @@ struct comm_tcp {
 	uint64_t nics;     /* not on these NICs: bit i = the one with index i */
 };
 
+struct comm_counts {
+	uint32_t pending; /* requests that are not done, flushes excluded */
+	uint32_t rewound; /* frames to be retransmitted, in all; modulo 2^32 */
+};
+
 /* First member of send_comm and recv_comm. The comm's lock protects everything that is not atomic. */
 struct anynet_comm {
 	bool is_send;
@@ -57,8 +62,8 @@ struct anynet_comm {
 	/* stream_count entries; NULL = never connected, or ended by BYE */
 	struct anynet_stream **streams;
 	const struct anynet_device *dev;
-	struct gpu *gpu;  /* GPU whose memory its requests have used first; NULL = none */
-	uint32_t rewound; /* frames to be retransmitted, in all; modulo 2^32 */
+	struct gpu *gpu; /* GPU whose memory its requests have used first; NULL = none */
+	struct comm_counts counts;
 	struct anynet_peer peer;
 	struct comm_fault fault;
 	struct session *session;
@@ -100,6 +105,12 @@ static inline int comm_error(const struct anynet_comm *comm)
 static inline uint64_t stream_frames(const struct anynet_stream *stream)
 {
 	return stream->comm->is_send ? stream->log.next : stream->at.frames;
+}
+
+/* Number of requests that are not done. */
+static inline unsigned comm_pending(const struct anynet_comm *comm)
+{
+	return comm->counts.pending;
 }
 
 /* Is it a comm of an IB device? Then memory is registered, and receives get a CTS. */

@@ -48,8 +48,6 @@ int recv_flush_done(struct anynet_request *req);
 struct message_ops {
 	/* Does a request in flight use this memory? */
 	bool (*uses)(const struct anynet_comm *comm, const struct anynet_mr *mr);
-	/* Number of requests that are not done, flushes excluded. */
-	unsigned (*pending)(const struct anynet_comm *comm);
 	/* Totals: requests posted, modulo 2^32 and from cfg->first_number on; payload bytes sent or placed. */
 	uint32_t (*requests)(const struct anynet_comm *comm);
 	uint64_t (*bytes)(const struct anynet_comm *comm);
@@ -64,12 +62,6 @@ extern const struct message_ops send_ops, recv_ops;
 static inline const struct message_ops *message_ops(const struct anynet_comm *comm)
 {
 	return comm->is_send ? &send_ops : &recv_ops;
-}
-
-/* Number of requests that are not done. */
-static inline unsigned comm_pending(const struct anynet_comm *comm)
-{
-	return message_ops(comm)->pending(comm);
 }
 
 /* Send comm: has there been no room for the latest send? */

@@ -24,24 +24,17 @@ struct anynet_comm *recv_create(const struct anynet_device *dev, uint32_t replay
 	comm->owed.replay_bytes = replay_bytes;
 	comm->seen.all = comm->seen.completed = comm->posted.all = comm->posted.clearable =
 		comm->posted.oldest = anynet_net.cfg->first_number;
-	comm->posted.completions = comm->owed.held_until = anynet_net.cfg->first_number;
+	comm->owed.held_until = anynet_net.cfg->first_number;
 	comm->base.dev = dev;
 	return &comm->base;
 }
 
 void recv_free(struct anynet_comm *base)
 {
-	recv_free_unexpected(to_recv(base));
+	recv_unexpected_free_all(to_recv(base));
 	free(to_recv(base)->flushes);
 	pinned_free(to_recv(base)->msgs, sizeof(struct recv_tables));
 	free(base);
-}
-
-static unsigned pending(const struct anynet_comm *base)
-{
-	const struct recv_comm *comm = (const struct recv_comm *)base;
-
-	return comm->posted.all - comm->posted.completions;
 }
 
 static bool uses(const struct anynet_comm *base, const struct anynet_mr *mr)
@@ -80,20 +73,18 @@ static uint64_t progress(const struct anynet_comm *base)
 static void describe(const struct anynet_comm *base, char *text, size_t bytes)
 {
 	const struct recv_comm *comm = (const struct recv_comm *)base;
-	const struct recv_req *req = &comm->reqs[comm->posted.completions & RECV_REQ_MASK];
+	const struct recv_req *req;
+	uint32_t i = comm->posted.oldest;
 
-	for (uint32_t i = comm->posted.oldest; i != comm->posted.all; i++) {
-		req = &comm->reqs[i & RECV_REQ_MASK];
-		if (!atomic_load(&req->req.done))
-			break;
-	}
-	snprintf(text, bytes, "%u receives, the oldest of %zu bytes, tag %u", pending(base),
+	while (i != comm->posted.all && atomic_load(&comm->reqs[i & RECV_REQ_MASK].req.done))
+		i++;
+	req = &comm->reqs[i & RECV_REQ_MASK];
+	snprintf(text, bytes, "%u receives, the oldest of %zu bytes, tag %u", comm_pending(base),
 		 req->subs[0].capacity, req->subs[0].tag);
 }
 
 const struct message_ops recv_ops = {
 	.uses = uses,
-	.pending = pending,
 	.requests = requests,
 	.bytes = bytes_placed,
 	.progress = progress,
@@ -108,11 +99,6 @@ bool recv_comm_ready(const struct anynet_comm *base)
 uint64_t recv_streams_standing(const struct anynet_comm *base)
 {
 	return ((const struct recv_comm *)base)->streams_standing;
-}
-
-unsigned recv_completions(const struct recv_comm *comm)
-{
-	return comm->posted.completions;
 }
 
 int recv_control(struct recv_comm *comm, struct anynet_stream *stream,
@@ -172,7 +158,6 @@ static void post_sub(struct recv_comm *comm, struct recv_req *req, const struct 
 	sub->polled = recv->polled;
 	sub->event = profile_start(&comm->base, recv->phandles ? recv->phandles[i] : NULL, sub->capacity);
 	sub->next = NULL;
-	comm->unfilled++;
 	if (anynet_unlikely(sub->on_gpu))
 		comm_note_gpu(&comm->base, mr);
 	mr_hold(&comm->base, mr);
@@ -204,7 +189,7 @@ int recv_post(struct anynet_comm *base, const struct anynet_recv *recv, struct a
 	for (int i = 0; i < recv->n; i++)
 		post_sub(comm, req, recv, i);
 	comm->posted.all++;
-	comm->posted.outstanding++;
+	base->counts.pending++;
 	if (recv_is_plain(comm))
 		comm->posted.clearable = comm->posted.all;
 	comm_unpark(base);
@@ -227,7 +212,6 @@ bool recv_report(struct anynet_request *base, int *sizes)
 			sizes[i] = (int)req->subs[i].size;
 	}
 	req->busy = false;
-	comm->posted.outstanding--;
 	while (comm->posted.oldest != comm->posted.all &&
 	       !comm->reqs[comm->posted.oldest & RECV_REQ_MASK].busy) {
 		/* Never behind `oldest`: far enough behind, it would count as ahead of it. */
@@ -235,5 +219,5 @@ bool recv_report(struct anynet_request *base, int *sizes)
 			comm->posted.clearable++;
 		comm->posted.oldest++;
 	}
-	return !comm->posted.outstanding && (comm->owed.ack_prompt || comm->owed.cts);
+	return comm->posted.oldest == comm->posted.all && (comm->owed.ack_prompt || comm->owed.cts);
 }

@@ -62,6 +62,7 @@ struct recv_msg {
 	uint32_t seq, tag;
 	uint8_t state;    /* enum recv_state */
 	uint8_t told_on;  /* stream on which its last ACK or CTS was sent, as TOLD_ON; or TOLD_NOTHING */
+	bool again;       /* that one is to be repeated */
 	bool asked;       /* an RTS has come: once matched it gets a CTS, on any stream */
 	bool wants_ack;   /* ANYNET_FLAG_ACK: the sender waits for its ACK */
 	bool begun_empty; /* it has no bytes, and its only frame is begun */
@@ -98,9 +99,8 @@ struct recv_posted {
 	/* All before this number were posted while the comm was plain, or are reported done. While it is plain, receive k is
 	 * for message k. */
 	uint32_t clearable;
-	uint32_t oldest;      /* all before this number have been reported done, which happens in any order */
-	uint32_t completions; /* requests completed */
-	uint32_t outstanding; /* requests not reported done; begins at 0 */
+	uint32_t
+		oldest; /* all before this number have been reported done, which happens in any order */
 };
 
 /* Control frames that are due (recv_tell.c), and what decides when. */
@@ -111,7 +111,7 @@ struct recv_owed {
 	 * what NCCL sends between the two leaves first. */
 	bool untold;
 	bool held;             /* CTS are held back until the sender has used earlier ones */
-	bool again_due;        /* `again` has bits */
+	bool again_due;        /* there are messages with `again` */
 	bool closing;          /* the comm is being closed: a resumed stream sends BYE again */
 	uint32_t held_until;   /* with `held`: until all messages before this number have been seen */
 	uint32_t cts;          /* RTS and ASK of matched messages that are not answered */
@@ -120,7 +120,6 @@ struct recv_owed {
 	uint32_t lazy_bytes;   /* received since the first unacknowledged message, headers included */
 	uint32_t complete;     /* messages that the next ACK names */
 	uint64_t ack_bits[ANYNET_WIRE_SLOTS / 64]; /* their slots */
-	uint64_t again[ANYNET_WIRE_SLOTS / 64];    /* slots whose last ACK or CTS is to be repeated */
 };
 
 /* Totals of payload in place. */
@@ -150,7 +149,6 @@ struct recv_comm {
 	uint64_t streams_standing; /* the connected streams by READY: bit i = stream i */
 	struct recv_owed owed;
 	struct recv_placed placed;
-	uint32_t unfilled; /* posted buffers that are not filled */
 	struct recv_unexpected unexpected;
 	struct recv_unmatched unmatched;
 	uint32_t wrote; /* bits of the NICs (ib_memory_bit) that have written to GPU memory since the last flush */
@@ -172,14 +170,10 @@ static inline struct recv_comm *to_recv(struct anynet_comm *comm)
 }
 
 /* What was last told of the message needs no repetition any more. */
-static inline void recv_forget_told(struct recv_comm *comm, struct recv_msg *msg)
+static inline void recv_forget_told(struct recv_msg *msg)
 {
-	unsigned slot = (unsigned)(msg - comm->msgs);
-
-	if (anynet_likely(msg->told_on == TOLD_NOTHING))
-		return;
 	msg->told_on = TOLD_NOTHING;
-	comm->owed.again[slot / 64] &= ~(1ull << slot % 64);
+	msg->again = false;
 }
 
 static inline bool recv_is_plain(const struct recv_comm *comm)
@@ -217,6 +211,6 @@ void recv_deliver(struct recv_comm *comm, struct unexpected *unexpected, struct 
 void recv_settle(struct recv_comm *comm, struct recv_msg *msg);
 
 void recv_unexpected_free(struct recv_comm *comm, struct unexpected *unexpected);
-void recv_free_unexpected(struct recv_comm *comm); /* all */
+void recv_unexpected_free_all(struct recv_comm *comm);
 
 #endif

@@ -62,18 +62,17 @@ static struct recv_sub *unmatched_take(struct recv_comm *comm, struct recv_sub *
 
 static void note_seen(struct recv_comm *comm, uint32_t seq)
 {
+	bool next_seen;
+
 	if (seq != comm->seen.all) {
 		comm->seen.early |= 1ull << (seq - comm->seen.all - 1);
 		return;
 	}
 	do {
-		bool next_seen = comm->seen.early & 1;
-
+		next_seen = comm->seen.early & 1;
 		comm->seen.all++;
 		comm->seen.early >>= 1;
-		if (!next_seen)
-			break;
-	} while (true);
+	} while (next_seen);
 	if (comm->base.stream_count > 1)
 		comm_unpark(&comm->base);
 }
@@ -89,7 +88,8 @@ static int give_memory(struct recv_comm *comm, struct unexpected *unexpected)
 {
 	size_t cost = recv_unexpected_cost(unexpected->size);
 
-	if (!comm->unfilled || (comm->unexpected.bytes && comm->unexpected.bytes + cost > UNEXPECTED_MAX))
+	if (!comm_pending(&comm->base) ||
+	    (comm->unexpected.bytes && comm->unexpected.bytes + cost > UNEXPECTED_MAX))
 		return -EAGAIN;
 	/* Zeroed: a peer may report bytes as sent that it has not, and must not get old heap contents delivered. */
 	unexpected->data = calloc(1, anynet_max(unexpected->size, 1));
@@ -149,7 +149,7 @@ static int announce(struct recv_comm *comm, struct recv_msg *msg,
 		     (comm->order == RECV_FIRST || header->tag == comm->tag);
 	int ret;
 
-	recv_forget_told(comm, msg); /* the sender reuses the slot, so it has received the last ACK */
+	recv_forget_told(msg); /* the sender reuses the slot, so it has received the last ACK */
 	msg->seq = header->seq;
 	msg->tag = header->tag;
 	msg->size = header->size;

@@ -19,20 +19,18 @@ void recv_unexpected_free(struct recv_comm *comm, struct unexpected *unexpected)
 	free(unexpected);
 }
 
-void recv_free_unexpected(struct recv_comm *comm)
+void recv_unexpected_free_all(struct recv_comm *comm)
 {
-	/* First those in the list, then those that were matched before all their bytes had come. */
+	/* Those that were matched before all their bytes had come are not in the list. */
+	for (int i = 0; comm->unexpected.bytes && i < ANYNET_SENDS; i++)
+		if (comm->msgs[i].unexpected && comm->msgs[i].sub)
+			recv_unexpected_free(comm, comm->msgs[i].unexpected);
 	while (comm->unexpected.first) {
 		struct unexpected *next = comm->unexpected.first->next;
 
-		if (comm->unexpected.first->msg)
-			comm->unexpected.first->msg->unexpected = NULL;
 		recv_unexpected_free(comm, comm->unexpected.first);
 		comm->unexpected.first = next;
 	}
-	for (int i = 0; comm->unexpected.bytes && i < ANYNET_SENDS; i++)
-		if (comm->msgs[i].unexpected)
-			recv_unexpected_free(comm, comm->msgs[i].unexpected);
 }
 
 static void fill_sub(struct recv_comm *comm, struct recv_sub *sub, size_t size)
@@ -42,10 +40,9 @@ static void fill_sub(struct recv_comm *comm, struct recv_sub *sub, size_t size)
 	sub->size = size;
 	mr_drop(&comm->base, sub->mr);
 	sub->mr = NULL;
-	comm->unfilled--;
 	if (--req->pending)
 		return;
-	comm->posted.completions++;
+	comm->base.counts.pending--;
 	atomic_store_explicit(&req->req.done, true, memory_order_release);
 }
 
@@ -108,13 +105,13 @@ static void complete_message(struct recv_comm *comm, struct recv_msg *msg)
 		comm->seen.slot_awaited = false;
 		comm_unpark(&comm->base);
 	}
-	recv_forget_told(comm, msg); /* its CTS; now the ACK is due */
+	recv_forget_told(msg); /* its CTS; now the ACK is due */
 	owe_ack(comm, msg);
 }
 
 bool recv_is_on_gpu(const struct recv_msg *msg)
 {
-	return !(msg->unexpected && msg->unexpected->data) && msg->sub && msg->sub->on_gpu;
+	return !msg->unexpected && msg->sub && msg->sub->on_gpu;
 }
 
 bool recv_is_polled(const struct recv_msg *msg)
@@ -156,7 +153,7 @@ void recv_settle(struct recv_comm *comm, struct recv_msg *msg)
 {
 	struct unexpected *unexpected = msg->unexpected;
 
-	if (!unexpected || !unexpected->data)
+	if (!unexpected)
 		return;
 	/* Not only the first msg->begun bytes: another stream may have brought chunks from behind. What has not come is
 	 * zeros until it does. */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Control frames of a receive comm: ACK, CTS, SUSPECT, BYE. */
-#include <assert.h>
-
 #include "message/recv_internal.h"
 #include "wire/checksum.h"
 
@@ -61,7 +59,7 @@ static size_t put_cts(struct recv_comm *comm, struct recv_msg *msg, unsigned str
 /* Part of it was unexpected, and another stream is still receiving a frame into that memory. */
 static bool still_unexpected(const struct recv_msg *msg)
 {
-	return msg->unexpected && msg->unexpected->data && msg->begun != msg->received;
+	return msg->unexpected && msg->begun != msg->received;
 }
 
 static size_t make_cts(struct recv_comm *comm, unsigned stream, uint8_t *frame)
@@ -128,7 +126,7 @@ void recv_tell_again(struct anynet_comm *base, unsigned index)
 	for (unsigned slot = 0; slot < ANYNET_SENDS; slot++) {
 		if (comm->msgs[slot].told_on != TOLD_ON(index))
 			continue;
-		comm->owed.again[slot / 64] |= 1ull << slot % 64;
+		comm->msgs[slot].again = true;
 		comm->owed.again_due = true;
 	}
 	for (unsigned i = 0; i < base->stream_count; i++)
@@ -166,15 +164,13 @@ static size_t make_again(struct recv_comm *comm, unsigned stream, uint8_t *frame
 
 	for (unsigned slot = 0; slot < ANYNET_SENDS; slot++) {
 		struct recv_msg *msg = &comm->msgs[slot];
-		uint64_t bit = 1ull << slot % 64;
 
-		if (!(comm->owed.again[slot / 64] & bit))
+		if (!msg->again)
 			continue;
-		assert(msg->told_on != TOLD_NOTHING); /* recv_forget_told clears both */
 		left = true;
 		if (msg->told_on != TOLD_ON(stream) || still_unexpected(msg))
 			continue;
-		comm->owed.again[slot / 64] &= ~bit;
+		msg->again = false;
 		if (msg->state == RECV_UNSEEN)
 			return make_ack_again(comm, msg, stream, frame);
 		if (msg->state == RECV_MATCHED && (!msg->begun || comm_is_ib(&comm->base)))

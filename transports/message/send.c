@@ -53,11 +53,6 @@ void send_free(struct anynet_comm *base)
 	free(comm);
 }
 
-static unsigned pending(const struct anynet_comm *base)
-{
-	return ((const struct send_comm *)base)->undone;
-}
-
 static bool uses(const struct anynet_comm *base, const struct anynet_mr *mr)
 {
 	const struct send_comm *comm = (const struct send_comm *)base;
@@ -112,7 +107,9 @@ static uint64_t bytes_sent(const struct anynet_comm *base)
 
 static uint64_t progress(const struct anynet_comm *base)
 {
-	return ((const struct send_comm *)base)->moved;
+	const struct send_comm *comm = (const struct send_comm *)base;
+
+	return (uint32_t)(comm->next_seq - comm->unconfirmed);
 }
 
 static void describe(const struct anynet_comm *base, char *text, size_t bytes)
@@ -123,7 +120,7 @@ static void describe(const struct anynet_comm *base, char *text, size_t bytes)
 	for (int i = 0; i < comm->fresh; i++) {
 		const struct send_msg *msg = &comm->msgs[i];
 
-		if (!msg->tested && !atomic_load(&msg->req.done) && msg->state != SEND_FREE &&
+		if (!atomic_load(&msg->req.done) &&
 		    (!oldest || (int32_t)(msg->seq - oldest->seq) < 0))
 			oldest = msg;
 	}
@@ -136,8 +133,8 @@ static void describe(const struct anynet_comm *base, char *text, size_t bytes)
 		snprintf(text, bytes, "nothing");
 	else
 		snprintf(text, bytes, "%u sends, the oldest of %zu bytes, tag %u (%s)",
-			 comm->undone, oldest->bytes, oldest->tag,
-			 oldest->state == SEND_GIVEN   ? "sent, not acknowledged"
+			 comm_pending(base), oldest->bytes, oldest->tag,
+			 oldest->state == SEND_GIVEN ? "sent, not acknowledged"
 			 : oldest->state == SEND_ASKED || oldest->state == SEND_WAITING
 				 ? "no receive posted for it yet"
 				 : "not fully sent");
@@ -145,7 +142,6 @@ static void describe(const struct anynet_comm *base, char *text, size_t bytes)
 
 const struct message_ops send_ops = {
 	.uses = uses,
-	.pending = pending,
 	.requests = requests,
 	.bytes = bytes_sent,
 	.progress = progress,
@@ -164,7 +160,6 @@ void send_ready(struct anynet_comm *base)
 
 void send_bye(struct anynet_comm *base)
 {
-	to_send(base)->notices.bye = true;
 	for (unsigned i = 0; i < base->stream_count; i++)
 		if (base->streams[i])
 			base->streams[i]->bye.due = true;
@@ -288,7 +283,7 @@ static void start_message(struct send_comm *comm, struct send_msg *msg, const vo
 	else
 		refer_to(comm, msg, data, mr);
 	comm->next_seq++;
-	comm->undone++;
+	comm->base.counts.pending++;
 	comm->unconfirmed++;
 	comm->refused = false;
 	if (anynet_unlikely(must_wait(comm, msg)))

@@ -60,7 +60,6 @@ struct send_queue {
 /* Frames besides messages: READY first, BYE last on every stream. */
 struct send_notices {
 	enum send_ready ready;
-	bool bye;          /* send_bye has been called */
 	uint64_t standing; /* connected streams, for READY: bit i = stream i */
 };
 
@@ -81,10 +80,8 @@ struct send_comm {
 	uint16_t fresh;       /* slots from this one on were never used and take no memory yet */
 	uint16_t turn;        /* where slots are used in turn: the one after the last */
 	uint32_t outstanding; /* requests not reported done */
-	uint32_t undone;      /* requests not done */
 	uint32_t unconfirmed; /* messages not acknowledged */
 	bool refused; /* there was no room for the latest send: NCCL tries it again and again */
-	uint64_t moved;       /* messages acknowledged, in all */
 	struct send_queue queue;   /* the ready queue: messages with bytes or an RTS to hand to streams */
 	struct send_queue waiting; /* messages that wait for a CTS in the CTS ring, for which they send no RTS */
 	struct send_notices notices;
@@ -119,7 +116,7 @@ static inline struct anynet_wire_frame send_header(const struct send_comm *comm,
 /* The send is done: NCCL may reuse its buffer. */
 static inline void send_complete(struct send_comm *comm, struct send_msg *msg)
 {
-	comm->undone--;
+	comm->base.counts.pending--;
 	mr_drop(&comm->base, msg->mr);
 	msg->mr = NULL;
 	atomic_store_explicit(&msg->req.done, true, memory_order_release);

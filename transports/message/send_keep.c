@@ -33,8 +33,7 @@ void send_keep_start(struct send_comm *comm, uint32_t rtt_us)
 	/* With MSG_ZEROCOPY the kernel reads NCCL's buffer at any later time. */
 	if (!bytes || comm_is_ib(&comm->base) || cfg->zerocopy == ANYNET_SWITCH_ON)
 		return;
-	if (replay_init(&comm->kept, bytes))
-		comm->kept = (struct replay_ring){ .memory = NULL }; /* works without copies */
+	replay_init(&comm->kept, bytes); /* no memory: it works without copies */
 }
 
 bool send_keeps(const struct send_comm *comm)

@@ -122,7 +122,6 @@ static int acknowledge(struct send_comm *comm, struct send_msg *msg)
 	}
 	msg->acked = true;
 	comm->unconfirmed--;
-	comm->moved++;
 	if (msg->record)
 		replay_release(&comm->ring, msg->record);
 	if (anynet_unlikely(msg->kept))
@@ -356,7 +355,7 @@ static ANYNET_COLD bool next_notice(struct send_comm *comm, struct anynet_stream
 
 bool send_next(struct send_comm *comm, struct anynet_stream *stream, struct frame_id *id)
 {
-	if (anynet_unlikely(comm->notices.ready == READY_DUE || comm->notices.bye))
+	if (anynet_unlikely(comm->notices.ready == READY_DUE || stream->bye.due))
 		return next_notice(comm, stream, id);
 	return next_of_queue(comm, stream, id);
 }
@@ -428,7 +427,7 @@ void send_begun(struct send_comm *comm, const struct frame_id *id)
 
 void send_rewound(struct send_comm *comm, const struct frame_id *id)
 {
-	comm->base.rewound++;
+	comm->base.counts.rewound++;
 	if (id->type == ANYNET_FRAME_DATA)
 		comm->msgs[id->slot].chunks.unwritten++;
 }

@@ -49,7 +49,8 @@ struct anynet_stream_ops {
 	/* Pull frames from the comm and send what there is room for. 0 or -errno. */
 	int (*transmit)(struct anynet_stream *stream);
 
-	/* Bytes handed to the path that the peer's host has not acknowledged. SIZE_MAX: a queue pair without room. */
+	/* Send comm: bytes handed to the path that the peer's host has not acknowledged. SIZE_MAX: a queue pair without
+	 * room. */
 	size_t (*backlog)(struct anynet_stream *stream);
 
 	/* State of the path. False = not known. */
@@ -81,7 +82,7 @@ struct anynet_stream_ops {
 	 * -errno: the stream has broken. */
 	int (*drain)(struct anynet_stream *stream);
 
-	/* Send comm of an IB device: may the payload of this message be sent now, without another CTS? NULL: always. */
+	/* Send comm of an IB device, no other has it: may the payload of this message be sent now, without another CTS? */
 	bool (*cleared)(struct anynet_stream *stream, const struct send_msg *msg);
 
 	/* End the path and free the stream. Nothing reads or writes user memory afterwards. */
@@ -258,7 +259,7 @@ struct stream_frame {
 	bool on_gpu;            /* the payload is in GPU memory */
 };
 
-/* --- what a stream asks of a send comm (send.c) --- */
+/* --- what a stream asks of a send comm (send_streams.c, send_keep.c) --- */
 
 /* The next frame for this stream; false = nothing to send now. */
 bool send_next(struct send_comm *comm, struct anynet_stream *stream, struct frame_id *id);
@@ -304,7 +305,7 @@ bool send_frame_over(const struct send_comm *comm, const struct frame_id *id);
 int send_control(struct send_comm *comm, struct anynet_stream *stream,
 		 const struct anynet_wire_frame *header, const uint8_t *payload);
 
-/* --- what a stream asks of a receive comm (recv.c) --- */
+/* --- what a stream asks of a receive comm (recv_match.c, recv_placed.c, recv_tell.c) --- */
 
 #define STREAM_CONTROL_BYTES 96 /* largest control frame of a receive comm: header and a CTS */
 
@@ -370,9 +371,6 @@ int recv_looked(struct recv_comm *comm, struct anynet_stream *stream,
 /* Handles RTS, READY, BYE or PING. 0, -EAGAIN or -errno as for recv_place. */
 int recv_control(struct recv_comm *comm, struct anynet_stream *stream,
 		 const struct anynet_wire_frame *header);
-
-/* Number of completed requests, modulo 2^32. A stream may stop receiving when it changes. */
-unsigned recv_completions(const struct recv_comm *comm);
 
 /* --- streams that exist --- */
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL's calls that open and close (nccl_net/comm.h). They register a comm with the threads that serve it in
  * between. */
-#include <time.h>
 
 #include "path/ib/ib_setup.h"
 #include "service/background.h"
@@ -69,7 +68,6 @@ void anynet_net_trim(const void *owner)
 /* Drain a closed comm without a background thread, for up to DRAIN_ALONE_MS. */
 static void drain_alone(struct anynet_comm *comm)
 {
-	struct timespec moment = { .tv_nsec = 1000000 };
 	bool over = false;
 
 	for (unsigned ms = 0; ms < DRAIN_ALONE_MS && !over; ms++) {
@@ -78,7 +76,7 @@ static void drain_alone(struct anynet_comm *comm)
 		over = drain_over(comm);
 		comm_leave(comm);
 		if (!over)
-			nanosleep(&moment, NULL);
+			os_sleep_us(1000);
 	}
 }
 

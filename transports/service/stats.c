@@ -144,7 +144,7 @@ static void tell_comm(struct anynet_comm *comm, const struct round *round,
 	out->bytes = message_ops(comm)->bytes(comm);
 	out->breaks = tally->breaks;
 	out->recoveries = tally->recoveries;
-	out->again = comm->rewound;
+	out->again = comm->counts.rewound;
 	out->stalls = tally->stalls;
 	out->error = comm_error(comm);
 	out->is_send = comm->is_send;

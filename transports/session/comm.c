@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include <nccl_net/log.h>
 
@@ -169,11 +168,9 @@ const struct anynet_device *comm_device_at(const struct anynet_comm *comm, int f
 
 void comm_enter(struct anynet_comm *comm)
 {
-	struct timespec moment = { .tv_nsec = 20000 };
-
 	for (unsigned tries = 0; !comm_try_enter(comm); tries++)
 		if (tries > ENTER_YIELDS || sched_yield())
-			nanosleep(&moment, NULL);
+			os_sleep_us(20);
 }
 
 /* Does a queue pair carry one of the streams? The comm then needs no epoll set: each turn polls the queue pairs,
@@ -321,7 +318,7 @@ void comm_stream_back(struct anynet_comm *comm, struct anynet_stream *stream, in
 		      uint32_t epoch, struct anynet_wire_pair pair, struct stream_position from)
 {
 	char seconds[SECONDS_TEXT_BYTES];
-	uint32_t again = comm->rewound;
+	uint32_t again = comm->counts.rewound;
 	int ret;
 
 	stream->epoch = epoch;
@@ -345,8 +342,8 @@ void comm_stream_back(struct anynet_comm *comm, struct anynet_stream *stream, in
 	if (!comm->is_send)
 		recv_tell_again(comm, stream->index);
 	comm->session->tally.recoveries += stream->breaks.err != 0;
-	note_return(comm, stream, comm->rewound - again);
-	stream->path.health.lost = comm->rewound != again;
+	note_return(comm, stream, comm->counts.rewound - again);
+	stream->path.health.lost = comm->counts.rewound != again;
 	if (stream->breaks.err && stream_is_news(stream->breaks.count))
 		anynet_info("%s peer %s pid %u dev %s path %u of %u recovered after %s s: %s",
 			    comm_direction(comm), comm->peer.host, comm->peer.pid, comm->dev->name,

@@ -72,7 +72,7 @@ static void note_failure(struct connect_op *op, int err)
 
 	if (err == -EBUSY || (was_first && op->last_err != -EBUSY)) {
 		op->last_err = err;
-		socket_text(&op->first.to, op->last_addr, sizeof(op->last_addr));
+		socket_text(&op->first.to, op->last_addr);
 	}
 	dial_close(&op->first);
 	if (was_first)
@@ -128,7 +128,7 @@ static ANYNET_COLD int timed_out(struct connect_op *op)
 		return refused(op);
 	if (!err) {
 		err = -EINPROGRESS;
-		socket_text(&op->first.to, op->last_addr, sizeof(op->last_addr));
+		socket_text(&op->first.to, op->last_addr);
 	}
 	anynet_warn("connect from dev %s to %s: not connected within %d ms: %s%s", op->dev->name,
 		    op->last_addr, anynet_net.cfg->connect_timeout_ms,
@@ -158,7 +158,7 @@ static void wait_for_answer(struct connect_op *op, uint64_t now)
 	anynet_warn(
 		"connect from dev %s to %s: connected, but no answer for %s s: the peer process "
 		"is stopped, or does not run anynet; still waiting",
-		op->dev->name, socket_text(&op->first.to, to, sizeof(to)),
+		op->dev->name, socket_text(&op->first.to, to),
 		seconds_text(now - op->stood_ms, 0, seconds));
 }
 
@@ -202,7 +202,7 @@ static int step_first(struct connect_op *op, uint64_t now)
 	wait_is_over(op, now);
 	if (!ret) {
 		op->welcome = *op->first.hello;
-		socket_text(&op->first.to, op->last_addr, sizeof(op->last_addr));
+		socket_text(&op->first.to, op->last_addr);
 		if (op->welcome.status != ANYNET_STATUS_BUSY)
 			return op->welcome.status ? refused(op) : 0;
 		ret = -EBUSY;

@@ -153,8 +153,7 @@ static void refuse(struct handshake *hs, enum anynet_hello_status status, const 
 	snprintf(refusal.host, sizeof(refusal.host), "%.63s", anynet_net.host);
 	snprintf(refusal.reason, sizeof(refusal.reason), "%s", reason);
 	if (log_once(&told_refused, &hs->from))
-		anynet_warn("connection from %s refused: %s",
-			    socket_text(&hs->from, addr, sizeof(addr)), reason);
+		anynet_warn("connection from %s refused: %s", socket_text(&hs->from, addr), reason);
 	answer(hs, &refusal);
 }
 
@@ -314,7 +313,7 @@ static bool is_allowed(const struct sockaddr_storage *from)
 		return true;
 	if (log_once(&told_barred, from))
 		anynet_info("connection from %s refused: not in ANYNET_ALLOW",
-			    socket_text(from, addr, sizeof(addr)));
+			    socket_text(from, addr));
 	return false;
 }
 

@@ -78,11 +78,11 @@ static ANYNET_COLD void warn(const struct anynet_device *dev, int err)
 		anynet_warn(
 			"dev %s addr %s: cannot listen on any port of %d-%d: %s; NCCL gets an error; "
 			"widen ANYNET_PORT_RANGE",
-			dev->name, socket_text(&dev->addr, text, sizeof(text)), cfg->port_min,
-			cfg->port_max, error_text(-err));
+			dev->name, socket_text(&dev->addr, text), cfg->port_min, cfg->port_max,
+			error_text(-err));
 	else
 		anynet_warn("dev %s addr %s: cannot listen: %s; NCCL gets an error", dev->name,
-			    socket_text(&dev->addr, text, sizeof(text)), error_text(-err));
+			    socket_text(&dev->addr, text), error_text(-err));
 }
 
 /* Once for each NIC: it is tried again for each connection. */
@@ -93,7 +93,7 @@ static ANYNET_COLD void note(const struct anynet_device *dev, int err)
 
 	if (!told)
 		anynet_info("dev %s addr %s: cannot listen: %s; nothing connects to it", dev->name,
-			    socket_text(&dev->addr, text, sizeof(text)), error_text(-err));
+			    socket_text(&dev->addr, text), error_text(-err));
 	if (listening.epfd >= 0)
 		listening.sockets[dev->index].told = true;
 }

@@ -73,8 +73,7 @@ void redial_describe(const struct anynet_comm *comm, char *text, size_t bytes)
 		if (!dial_pair(&dial, &comm->session->paths, recovery->attempts[i].pair))
 			continue;
 		n = snprintf(text + used, bytes - used, "%s%s -> %s (%s)", used ? ", " : "; tried ",
-			     socket_text(&dial.from, from, sizeof(from)),
-			     socket_text(&dial.to, to, sizeof(to)),
+			     socket_text(&dial.from, from), socket_text(&dial.to, to),
 			     socket_error(recovery->attempts[i].err));
 		used += n > 0 ? (size_t)n : 0;
 	}

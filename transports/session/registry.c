@@ -2,8 +2,6 @@
 /* The open comms of this process; see registry.h. */
 #include "session/registry.h"
 
-#include <time.h>
-
 #include "base/slots.h"
 
 /* Held shared by threads that work on comms, and exclusively to change the table. Writers go first, because several
@@ -98,13 +96,12 @@ static void enter(struct anynet_comm *comm, void *arg)
 /* Waits without the registry's lock: the thread that has the comm's lock may wait for one that needs the registry's. */
 void registry_each_entered(void (*visit)(struct anynet_comm *comm, void *arg), void *arg)
 {
-	struct timespec moment = { .tv_nsec = 20000 };
 	struct entering entering = { .visit = visit, .arg = arg };
 	uint32_t slot = 0;
 
 	while (registry_at(slot, enter, &entering)) {
 		if (entering.busy)
-			nanosleep(&moment, NULL);
+			os_sleep_us(20);
 		else
 			slot++;
 		entering.busy = false;

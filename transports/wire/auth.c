@@ -120,17 +120,12 @@ static struct anynet_wire_hello next_message(const struct anynet_wire_hello *hel
 {
 	struct anynet_wire_hello next = {
 		.magic = ANYNET_HELLO_MAGIC,
-		.version = hello->version,
-		.type = (uint8_t)type,
-		.kind = hello->kind,
 		.bytes = sizeof(next),
-		.endpoint = hello->endpoint,
-		.comm_id = hello->comm_id,
-		.stream = hello->stream,
-		.epoch = hello->epoch,
 		.pid = anynet_net.pid,
 	};
 
+	hello_answer(&next, hello);
+	next.type = (uint8_t)type;
 	snprintf(next.host, sizeof(next.host), "%.63s", anynet_net.host);
 	return next;
 }

@@ -80,7 +80,6 @@ static int take_file(const char *path, const struct stat *st, int type, struct F
 		return 0;
 	text = contents(path);
 	take_calls(text, "anynet_warn(");
-	take_calls(text, "stderr_sink(ANYNET_LOG_WARN, ANYNET_SUB_ALL, __FILE_NAME__, __LINE__,");
 	free(text);
 	return 0;
 }

@@ -331,7 +331,7 @@ static void test_a_comm_that_is_asked_looks_while_it_progresses(void **state)
 	comm_attend(comm);
 	signs.streams[0] = signs_dead;
 	signs.streams[0].sent_ms = PATIENCE_MS / 2;
-	to_send(comm)->moved++;
+	to_send(comm)->next_seq++;
 	comm->session->watch.looked_ms = os_now_ms();
 	comm->session->watch.glanced_ms = os_now_ms() + WATCH_MS; /* was not a moment ago */
 	comm_attend(comm);

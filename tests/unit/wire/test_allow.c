@@ -141,7 +141,8 @@ static void test_the_longest_list_is_kept(void **state)
 
 static void test_each_address_is_logged_once(void **state)
 {
-	struct sockaddr_storage a = addr_of("10.0.0.1"), b = addr_of("fd00::1");
+	struct sockaddr_storage a = addr_of("10.0.0.1"), b = addr_of("fd00::1"),
+				like_a = addr_of("0a00:0001::");
 	struct log_once told = { 0 };
 
 	(void)state;
@@ -151,6 +152,7 @@ static void test_each_address_is_logged_once(void **state)
 	((struct sockaddr_in *)&a)->sin_port = 4711;
 	assert_false(log_once(&told, &a));
 	assert_false(log_once(&told, &b));
+	assert_true(log_once(&told, &like_a));
 }
 
 static void test_a_crowd_does_not_fill_the_log(void **state)

@@ -200,8 +200,7 @@ int ib_cm_listen(struct ib_qp *qp, struct anynet_wire_cm *wire, char *why, size_
 	if (!ret)
 		ret = listen_at(end, &addr);
 	if (ret) {
-		snprintf(why, why_bytes, "cannot listen at %s: %s",
-			 socket_text(&addr, text, sizeof(text)),
+		snprintf(why, why_bytes, "cannot listen at %s: %s", socket_text(&addr, text),
 			 ret == -EXDEV ? "the address belongs to another port" : error_text(-ret));
 		ib_cm_free(qp);
 		return ret;
@@ -210,7 +209,7 @@ int ib_cm_listen(struct ib_qp *qp, struct anynet_wire_cm *wire, char *why, size_
 	socket_to_wire(&addr, be16toh(cm.lib.get_src_port(end->listener)), 0, &wire->addr);
 	socket_from_wire(&wire->addr, 0, &addr);
 	anynet_chat("dev %s: queue pair 0x%x waits for the RDMA CM at %s", qp->nic->dev->name,
-		    qp->ibv->qp_num, socket_text(&addr, text, sizeof(text)));
+		    qp->ibv->qp_num, socket_text(&addr, text));
 	return 0;
 }
 

@@ -291,7 +291,6 @@ static const struct anynet_stream_ops ib_send_stream_ops = {
 static const struct anynet_stream_ops ib_recv_stream_ops = {
 	.receive = ib_receive_data,
 	.transmit = ib_transmit_control,
-	.backlog = ib_backlog,
 	.signs = ib_signs,
 	.moved = ib_moved,
 	.begun = tcp_begun, /* a queue pair brings whole frames, of up to 4 MiB */

@@ -40,9 +40,7 @@ struct tcp_gpu {
 
 	/* Receiving: the bounce that is being filled; NO_PIECE = none. */
 	int open;
-	uint32_t filled;
-	uint8_t *to; /* GPU address of its first byte */
-	bool polled; /* the GPU polls for flags there, see gpu_copy_in */
+	uint32_t filled; /* it ends at rx.dst */
 };
 
 static struct piece *piece_at(struct tcp_gpu *tg, uint32_t i)
@@ -230,7 +228,7 @@ void tcp_gpu_yield(struct tcp_stream *stream)
 {
 	struct tcp_gpu *tg = stream->gpu;
 
-	if (!tg || tg->head == tg->tail || !gpu_is_short(tg->gpu))
+	if (tg->head == tg->tail || !gpu_is_short(tg->gpu))
 		return;
 	tg->ahead_frame = piece_at(tg, tg->head)->frame;
 	tg->ahead_at = piece_at(tg, tg->head)->at;
@@ -256,8 +254,6 @@ uint8_t *tcp_gpu_room(struct tcp_stream *stream, size_t *bytes)
 		tg->open =
 			tg->tail - tg->head < TCP_GPU_PIECES ? gpu_bounce_take(tg->gpu) : NO_PIECE;
 		tg->filled = 0;
-		tg->to = stream->rx.dst;
-		tg->polled = recv_is_polled(stream->rx.msg);
 	}
 	*bytes = tg->open == NO_PIECE ? 0 : GPU_BOUNCE_BYTES - tg->filled;
 	return tg->open == NO_PIECE ? NULL : gpu_bounce_memory(tg->gpu, tg->open) + tg->filled;
@@ -277,7 +273,10 @@ static int copy_open(struct tcp_stream *stream)
 		return 0;
 	}
 	*piece_at(tg, tg->tail++) = (struct piece){ .bounce = bounce };
-	return gpu_copy_in(tg->gpu, bounce, tg->to, tg->filled, tg->polled) ? failed(stream) : 0;
+	if (gpu_copy_in(tg->gpu, bounce, stream->rx.dst - tg->filled, tg->filled,
+			recv_is_polled(stream->rx.msg)))
+		return failed(stream);
+	return 0;
 }
 
 int tcp_gpu_filled(struct tcp_stream *stream, size_t bytes)
@@ -293,7 +292,7 @@ int tcp_gpu_filled(struct tcp_stream *stream, size_t bytes)
 
 void tcp_gpu_wait(struct tcp_stream *stream)
 {
-	if (stream->gpu && !stream->gpu->filled)
+	if (!stream->gpu->filled)
 		copy_open(stream);
 }
 

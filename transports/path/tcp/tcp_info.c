@@ -19,8 +19,7 @@
  */
 void tcp_rate_refresh(struct tcp_stream *stream)
 {
-	struct tcp_info info = { 0 };
-	socklen_t len = sizeof(info);
+	struct stream_signs signs = { 0 };
 	uint64_t busy_us, acked;
 	struct stream_sent *sent = &stream->base.sent;
 	double rate;
@@ -28,11 +27,10 @@ void tcp_rate_refresh(struct tcp_stream *stream)
 	if (sent->bytes < stream->rate.at)
 		return;
 	stream->rate.at = sent->bytes + REFRESH_BYTES;
-	if (getsockopt(stream->base.path.fd, IPPROTO_TCP, TCP_INFO, &info, &len) ||
-	    len < offsetof(struct tcp_info, tcpi_busy_time) + sizeof(info.tcpi_busy_time))
+	if (!tcp_signs(&stream->base, &signs))
 		return;
-	busy_us = info.tcpi_busy_time - stream->rate.busy_us;
-	acked = info.tcpi_bytes_acked - stream->rate.acked;
+	busy_us = signs.busy_us - stream->rate.busy_us;
+	acked = signs.acked - stream->rate.acked;
 	if (busy_us < SAMPLE_US)
 		return;
 	rate = (double)acked * 1000 / (double)busy_us;
@@ -40,8 +38,8 @@ void tcp_rate_refresh(struct tcp_stream *stream)
 		rate = OLD_SHARE * sent->rate + (1 - OLD_SHARE) * rate;
 	sent->rate = rate;
 	sent->raised = false;
-	stream->rate.busy_us = info.tcpi_busy_time;
-	stream->rate.acked = info.tcpi_bytes_acked;
+	stream->rate.busy_us = signs.busy_us;
+	stream->rate.acked = signs.acked;
 }
 
 uint32_t tcp_round_trip_us(int fd)

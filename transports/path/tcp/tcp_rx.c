@@ -16,9 +16,8 @@
 #include "path/tcp/tcp_stream.h"
 #include "wire/checksum.h"
 
-#define CONTROL_READS  \
-	(TCP_RX_TURN / \
-	 TCP_CONTROL_BYTES) /* in a turn: more than an honest peer ever has in flight */
+/* In a turn: more than an honest peer ever has in flight. */
+#define CONTROL_READS (TCP_RX_TURN / TCP_CONTROL_BYTES)
 
 static uint32_t staged(const struct tcp_stream *stream)
 {
@@ -91,11 +90,9 @@ static struct iovec direct_piece(struct tcp_stream *stream)
 /* `bytes` of payload have been written there. 0 or -errno. */
 static int took_direct(struct tcp_stream *stream, size_t bytes)
 {
-	int ret = anynet_unlikely(stream->rx.on_gpu) ? tcp_gpu_filled(stream, bytes) : 0;
-
 	stream->rx.dst += bytes;
 	stream->rx.left -= (uint32_t)bytes;
-	return ret;
+	return anynet_unlikely(stream->rx.on_gpu) ? tcp_gpu_filled(stream, bytes) : 0;
 }
 
 static ssize_t recv_pieces(int fd, struct iovec *iov, unsigned pieces)
@@ -283,8 +280,9 @@ static int consume(struct tcp_stream *stream)
 	}
 }
 
-uint32_t tcp_kept_bytes(const struct tcp_stream *stream)
+size_t tcp_begun(const struct anynet_stream *base)
 {
+	const struct tcp_stream *stream = (const struct tcp_stream *)base;
 	const struct anynet_wire_frame *frame = &stream->rx.frame;
 	uint32_t placed = frame->length - stream->rx.left;
 
@@ -296,7 +294,7 @@ uint32_t tcp_kept_bytes(const struct tcp_stream *stream)
 void tcp_unplace(struct tcp_stream *stream)
 {
 	const struct anynet_wire_frame *frame = &stream->rx.frame;
-	uint32_t keep = tcp_kept_bytes(stream);
+	uint32_t keep = (uint32_t)tcp_begun(&stream->base);
 
 	if (!stream->rx.open)
 		return;
@@ -319,8 +317,7 @@ static void wait_readable(struct tcp_stream *stream)
 static int receive_data(struct anynet_stream *base)
 {
 	struct tcp_stream *stream = to_tcp(base);
-	const struct recv_comm *comm = (const struct recv_comm *)base->comm;
-	unsigned before = recv_completions(comm);
+	unsigned before = comm_pending(base->comm);
 	uint64_t budget = TCP_RX_TURN;
 	int ret, got = 0; /* of the last read */
 
@@ -331,7 +328,7 @@ static int receive_data(struct anynet_stream *base)
 		uint32_t left, tail;
 
 		ret = consume(stream);
-		if (ret || got || !budget || recv_completions(comm) != before ||
+		if (ret || got || !budget || comm_pending(base->comm) != before ||
 		    (anynet_unlikely(stream->rx.on_gpu) && starved(stream)))
 			break;
 		left = stream->rx.left;

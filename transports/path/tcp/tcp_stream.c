@@ -82,7 +82,7 @@ static void tcp_close(struct anynet_stream *base)
 	/* The last tail byte may be unread. close() would then send a reset, which could overtake the last ACK. */
 	if (base->path.fd >= 0 && !base->comm->is_send && !comm_error(base->comm))
 		read_away(&base->path);
-	if (base->path.fd >= 0 && may_send_freed(stream))
+	if (may_send_freed(stream))
 		discard_unsent(base->path.fd);
 	fd_hang_up(&base->path.fd, -1);
 	tcp_gpu_end(stream);
@@ -108,8 +108,8 @@ static void begin_path(struct anynet_stream *base, int fd, struct anynet_wire_pa
 	path->nic.dev = nic_with_addr(&local);
 	path->nic.losses = path->nic.dev ? carrier_losses(path->nic.dev) : 0;
 	getpeername(fd, (struct sockaddr *)&peer, &peer_len);
-	snprintf(path->text, sizeof(path->text), "%s -> %s",
-		 socket_text(&local, from, sizeof(from)), socket_text(&peer, to, sizeof(to)));
+	snprintf(path->text, sizeof(path->text), "%s -> %s", socket_text(&local, from),
+		 socket_text(&peer, to));
 }
 
 /* fd_hang_up: the peer must see the end even if a forked child holds a copy of the descriptor. */
@@ -164,19 +164,14 @@ static enum stream_moved sent(struct anynet_stream *base)
 }
 
 /* A parked frame does not make a stream stuck. Neither does a begun frame of which some payload would be kept. */
-static enum stream_moved received(const struct tcp_stream *stream)
+static enum stream_moved received(struct anynet_stream *base)
 {
-	const struct anynet_stream *base = &stream->base;
+	const struct tcp_stream *stream = to_tcp(base);
 	bool begun = stream->rx.open || stream->rx.head != stream->rx.tail;
 
-	if (stream->base.at.frames != base->progress.from.frames || tcp_kept_bytes(stream))
+	if (base->at.frames != base->progress.from.frames || tcp_begun(base))
 		return STREAM_MOVED;
 	return begun && !base->path.parked ? STREAM_STUCK : STREAM_IDLE;
-}
-
-static enum stream_moved tcp_moved(struct anynet_stream *base)
-{
-	return base->comm->is_send ? sent(base) : received(to_tcp(base));
 }
 
 static int tcp_resume(struct anynet_stream *base, int fd, struct anynet_wire_pair pair,
@@ -194,11 +189,6 @@ static int tcp_resume(struct anynet_stream *base, int fd, struct anynet_wire_pai
 	if (base->comm->is_send)
 		tcp_zerocopy_init(stream);
 	return 0;
-}
-
-size_t tcp_begun(const struct anynet_stream *base)
-{
-	return tcp_kept_bytes((const struct tcp_stream *)base);
 }
 
 void tcp_say_ping(const struct tcp_stream *stream)
@@ -226,7 +216,7 @@ static const struct anynet_stream_ops tcp_send_stream_ops = {
 	.transmit = tcp_transmit_data,
 	.backlog = tcp_backlog,
 	.signs = tcp_signs,
-	.moved = tcp_moved,
+	.moved = sent,
 	.ping = tcp_ping,
 	.sever = tcp_sever,
 	.resume = tcp_resume,
@@ -237,9 +227,8 @@ static const struct anynet_stream_ops tcp_send_stream_ops = {
 static const struct anynet_stream_ops tcp_recv_stream_ops = {
 	.receive = tcp_receive_data,
 	.transmit = tcp_transmit_control,
-	.backlog = tcp_backlog,
 	.signs = tcp_signs,
-	.moved = tcp_moved,
+	.moved = received,
 	.begun = tcp_begun,
 	.ping = tcp_ping,
 	.sever = tcp_sever,

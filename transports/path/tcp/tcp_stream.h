@@ -82,7 +82,7 @@ int tcp_transmit_control(struct anynet_stream *stream); /* receive comm */
 
 /* Receive comm: bytes of the begun frame's payload that stay in place if the connection ends now; and it has ended: take
  * back what does not stay. */
-uint32_t tcp_kept_bytes(const struct tcp_stream *stream);
+size_t tcp_begun(const struct anynet_stream *stream);
 void tcp_unplace(struct tcp_stream *stream);
 
 /* tcp_info.c: the kernel's view of a connection. */
@@ -92,8 +92,6 @@ void tcp_rate_refresh(struct tcp_stream *stream);
 /* The kernel's minimum round trip in microseconds; 0 = not known. */
 uint32_t tcp_round_trip_us(int fd);
 bool tcp_signs(struct anynet_stream *stream, struct stream_signs *signs);
-
-size_t tcp_begun(const struct anynet_stream *stream); /* receive comm */
 
 /*
  * tcp_gpu.c: payload in GPU memory, copied through bounces in host memory (gpu.h). Functions that fail have noted the

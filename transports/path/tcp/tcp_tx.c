@@ -18,9 +18,10 @@ static void add_checksum(const struct send_comm *comm, struct log_frame *entry)
 	struct stream_frame frame;
 
 	send_frame(comm, &entry->id, &frame);
-	if (frame.on_gpu)
-		return; /* computed from the bounces, see tcp_gpu_checksum */
-	entry->crc = crc32c(0, frame.payload, frame.payload ? frame.header.length : 0);
+	entry->crc = 0;
+	/* A copied frame has its checksum; that of GPU memory is computed from the bounces (tcp_gpu_checksum). */
+	if (frame.payload && !frame.framed && !frame.on_gpu)
+		entry->crc = crc32c(0, frame.payload, frame.header.length);
 }
 
 /* Pulls frames from the comm until enough for one call are queued. False: the comm has no more now. */
@@ -39,7 +40,6 @@ static bool pull(struct tcp_stream *stream)
 		if (!stream_pull(&stream->base))
 			return false;
 		frame = stream_log_at(&stream->base, stream->base.log.end - 1);
-		frame->crc = 0;
 		if (anynet_unlikely(stream->base.comm->checksum))
 			add_checksum((struct send_comm *)stream->base.comm, frame);
 		queued += frame->id.length;
