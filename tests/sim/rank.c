@@ -261,9 +261,11 @@ static void check_returned(struct rank *rank)
 	uint64_t until = sim_now + BACK_PATIENCE + rank->plan->peer_timeout_ns;
 	uint64_t away_ns = sim_now;
 
-	for (; sim_now < away_ns + BACK_FOR && sim_now < until; thread_sleep(100 * SIM_MS))
+	while (sim_now < away_ns + BACK_FOR && sim_now < until) {
+		thread_sleep(100 * SIM_MS);
 		if (!are_descriptors_back(rank) || !are_verbs_back(rank) || !is_memory_back(rank))
 			away_ns = sim_now;
+	}
 	if (!are_descriptors_back(rank))
 		sim_fail("rank %u: %d descriptors are open after the last close", rank->index,
 			 rank->process->fd_open);

@@ -209,8 +209,7 @@ static void learn_tag(struct send_comm *comm, uint32_t tag)
 		comm->tags.known = true;
 		comm->tags.first = tag;
 	} else if (tag != comm->tags.first) {
-		comm->tags.multi = true;
-		send_ask_for_waiting(comm); /* later messages are matched behind them */
+		send_ask_all(comm); /* those that wait: later messages are matched behind them */
 	}
 }
 

@@ -65,7 +65,8 @@ struct send_notices {
 
 struct send_tags {
 	uint32_t first;
-	bool known, multi; /* at least one tag has been used; more than one */
+	bool known; /* at least one tag has been used */
+	bool multi; /* more than one, or ASK_ALL has come: the receiver matches by tag, and messages ask for their CTS */
 };
 
 /* Max bytes of a message that is copied, of a chunk, and of the payload of a frame. */
@@ -85,7 +86,6 @@ struct send_comm {
 	struct send_queue queue;   /* the ready queue: messages with bytes or an RTS to hand to streams */
 	struct send_queue waiting; /* messages that wait for a CTS in the CTS ring, for which they send no RTS */
 	struct send_notices notices;
-	bool ask_all; /* ASK_ALL has come: the receiver gives further CTS only on request */
 	struct send_tags tags;
 	struct send_limits limits;
 	struct replay_ring ring;
@@ -137,9 +137,6 @@ void send_wait_for_cts(struct send_comm *comm, struct send_msg *msg);
 
 /* IB device: may any stream carry the message now? */
 bool send_cleared(const struct send_comm *comm, const struct send_msg *msg);
-
-/* Queues the waiting messages, with an RTS where they need a CTS: they get none unasked any more. */
-void send_ask_for_waiting(struct send_comm *comm);
 
 /*
  * Are free slots used in turn, so that one rests as long as possible? Otherwise the one used last is used next, because it

@@ -67,8 +67,9 @@ void send_wait_for_cts(struct send_comm *comm, struct send_msg *msg)
 	push(comm, &comm->waiting, msg);
 }
 
-void send_ask_for_waiting(struct send_comm *comm)
+void send_ask_all(struct send_comm *comm)
 {
+	comm->tags.multi = true;
 	while (comm->waiting.head != SLOT_NONE)
 		ask_for(comm, pop(comm, &comm->waiting));
 }
@@ -77,26 +78,12 @@ void send_look_for_cts(struct send_comm *comm, struct anynet_stream *stream)
 {
 	while (comm->waiting.head != SLOT_NONE) {
 		struct send_msg *msg = &comm->msgs[comm->waiting.head];
-		bool goes = stream->ops->cleared(stream, msg);
 
-		if (!goes && !comm->ask_all)
+		if (!stream->ops->cleared(stream, msg))
 			return;
 		pop(comm, &comm->waiting);
-		if (goes)
-			send_queue(comm, msg, SEND_QUEUED);
-		else
-			ask_for(comm, msg);
+		send_queue(comm, msg, SEND_QUEUED);
 	}
-}
-
-bool send_may_ask(const struct send_comm *comm)
-{
-	return comm->tags.multi || comm->ask_all;
-}
-
-void send_ask_all(struct send_comm *comm)
-{
-	comm->ask_all = true;
 }
 
 /* --- completion --- */

@@ -281,10 +281,9 @@ bool send_keeps(const struct send_comm *comm);
 /* Streams with `cleared`: queues the messages whose CTS has come. */
 void send_look_for_cts(struct send_comm *comm, struct anynet_stream *stream);
 
-/* ASK_ALL has come: the receiver gives further CTS only on request. */
+/* ASK_ALL has come, or a second tag is used: messages get no CTS unasked any more. Queues those that wait for one, with an
+ * RTS where they need it. */
 void send_ask_all(struct send_comm *comm);
-/* May the sender request a CTS? True after ASK_ALL, or if it uses several tags. */
-bool send_may_ask(const struct send_comm *comm);
 
 /* Reports that the frame has arrived, from a path that knows this itself and therefore gets no ACK. At most once for
  * each frame. */

@@ -189,7 +189,7 @@ static int ask(struct ib_stream *stream, uint64_t n, const struct stream_frame *
 	if (comm->tags.multi && !(header.flags & ANYNET_FLAG_MULTI))
 		return -EBUSY;
 	stream->use.waits = n + 1;
-	if (stream->use.asked == n + 1 || !send_may_ask(comm))
+	if (stream->use.asked == n + 1 || !comm->tags.multi)
 		return -EAGAIN;
 	header.type = ANYNET_FRAME_ASK;
 	header.length = 0;
@@ -246,7 +246,7 @@ static bool goes_in_frame(const struct ib_stream *stream, const struct send_msg 
 	struct anynet_wire_cts cts;
 
 	return ib_goes_in_frame(stream->qp, msg) ||
-	       (msg->record && send_may_ask(comm) && !ib_find_cts(stream, msg, &cts));
+	       (msg->record && comm->tags.multi && !ib_find_cts(stream, msg, &cts));
 }
 
 /* DATA whose payload does not lie behind its header, or may not travel there. */

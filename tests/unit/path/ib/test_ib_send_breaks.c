@@ -181,6 +181,25 @@ static void test_a_large_message_from_before_the_second_tag_needs_tcp(void **sta
 	assert_int_equal(ib_posted_count, 0);
 }
 
+/* Where the receiver matches by tag, large messages ask first, over TCP too: else one of them could be before an older one
+ * that has asked, and a queue pair that takes over could write neither. */
+static void test_a_message_asks_over_tcp_too_where_it_has_to(void **state)
+{
+	const struct anynet_wire_frame ask_all = { .type = ANYNET_FRAME_ASK_ALL };
+	struct anynet_stream *stream;
+	const struct frame_id *last;
+
+	(void)state;
+	ib_open_send(&pair, 1, 1);
+	stream = pair.send->streams[0];
+	ib_bring(ib_qp_of(pair.send, 0), &ask_all, NULL, 0);
+	ib_turn(pair.send);
+	resume(stream, 0, NULL);
+	pair_idle(pair_isend(&pair, pair_out, LARGE, 0));
+	last = &stream_log_at(stream, stream->log.end - 1)->id;
+	assert_int_equal(last->type, ANYNET_FRAME_RTS);
+}
+
 /* What it sends over TCP it may have to send again by a queue pair of the same adapter. */
 static void test_an_adapter_that_gathers_nothing_is_remembered(void **state)
 {
@@ -299,6 +318,7 @@ int main(void)
 		T(test_without_a_free_slot_a_read_asks_whether_the_peer_is_there),
 		T(test_small_messages_from_before_the_queue_pair_need_no_cts),
 		T(test_a_large_message_from_before_the_second_tag_needs_tcp),
+		T(test_a_message_asks_over_tcp_too_where_it_has_to),
 		T(test_an_adapter_that_gathers_nothing_is_remembered),
 		T(test_a_nic_that_cannot_register_the_memory_is_left),
 		T(test_a_nic_that_has_failed_is_not_left),
