@@ -85,6 +85,7 @@ int ib_events_watch_cm(int fd, bool (*read)(bool wait))
 static bool device_failed(struct ib_nic *nic, const char *what)
 {
 	epoll_ctl(events.epfd, EPOLL_CTL_DEL, nic->context->async_fd, NULL);
+	atomic_fetch_add(&nic->downs, 1);
 	carrier_set_port(nic->dev, true);
 	if (!atomic_exchange(&nic->failed, true))
 		anynet_info("dev %s: %s %s; its traffic uses another path", nic->dev->name,

@@ -44,7 +44,7 @@ struct ib_nic {
 	_Atomic bool stale;  /* `state` may be out of date: ib_events_settle reads it again … */
 	_Atomic uint64_t retry_ms; /* … not before this time; 0 = at once */
 	_Atomic bool told; /* … and an event has said so: comms should look at the nic afterwards */
-	_Atomic unsigned downs; /* events that report the port down */
+	_Atomic unsigned downs; /* events that report the port down or the device failed */
 	_Atomic(struct ib_flush *) flush; /* NULL = no GPU memory has been registered on it */
 
 	pthread_mutex_t lock; /* protects the fields below */

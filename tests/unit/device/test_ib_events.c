@@ -173,14 +173,15 @@ static void test_a_port_is_down_until_it_is_up(void **state)
 	assert_false(ib_events_stale());
 }
 
-/* The port goes down after it was queried, and before the result counts. */
+static enum ibv_event_type comes; /* after the port was queried, and before the result counts */
+
 static int query_port_that_fails(struct ibv_context *context, uint8_t port,
 				 struct ibv_port_attr *attr)
 {
 	int ret = stub.query_port(context, port, attr);
 
-	stub_port_event(1, IBV_EVENT_PORT_ERR);
-	assert_true(ib_events_read());
+	stub_port_event(1, comes);
+	ib_events_read();
 	return ret;
 }
 
@@ -199,9 +200,35 @@ static void test_an_event_is_newer_than_what_was_read_before_it(void **state)
 	(void)state;
 	stub_port_event(1, IBV_EVENT_PORT_ACTIVE);
 	ib_events_read();
+	comes = IBV_EVENT_PORT_ERR;
 	verbs.query_port = query_port_that_fails;
 	assert_true(ib_events_settle());
 	is_read_at_the_next_event();
+}
+
+static bool stays_failed(void)
+{
+	void *state = NULL;
+
+	setup(&state);
+	comes = IBV_EVENT_DEVICE_FATAL;
+	verbs.query_port = query_port_that_fails;
+	ib_events_reread(nic);
+	ib_events_settle();
+	return nic->failed && carrier_port_is_down(&local_dev);
+}
+
+/* In a process of its own, because the device does not come back. */
+static void test_a_device_may_fail_while_its_port_is_read(void **state)
+{
+	int status;
+	pid_t child = fork();
+
+	(void)state;
+	if (!child)
+		_exit(!stays_failed());
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
 }
 
 static int query_port_refused(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr)
@@ -442,6 +469,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_why_there_are_no_events_yet_is_logged), /* the first one */
 		cmocka_unit_test(test_a_port_may_go_down_while_it_is_opened), /* likewise */
+		cmocka_unit_test(test_a_device_may_fail_while_its_port_is_read), /* likewise */
 		cmocka_unit_test(
 			test_a_closed_comm_leaves_no_queue_pair), /* before one is made here */
 		T(test_a_port_is_down_until_it_is_up),
