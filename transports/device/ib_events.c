@@ -55,7 +55,7 @@ static void watch(struct ib_nic *nic)
 	int epfd, ret;
 
 	/* First: what an event says afterwards is newer. */
-	carrier_set_port(nic->dev, nic->state.attr.state != IBV_PORT_ACTIVE);
+	carrier_set_port(nic->dev, ib_nic_attr(nic).state != IBV_PORT_ACTIVE);
 	epfd = ib_events_fd();
 	ret = epfd < 0 ? epfd : add(epfd, nic);
 	if (ret)
