@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <nccl_net/log.h>
 
@@ -17,17 +16,17 @@
 
 #define THREADS_MAX     16
 #define EVENTS_PER_TURN 32
-#define WAKE_TOKEN      UINT64_MAX
+#define STOP_TOKEN      UINT64_MAX
 
 static struct {
 	pthread_mutex_t lock; /* held while a comm is added or removed */
-	int epfd, wakefd; /* open while there are threads */
+	/* Open while there are threads. stopfd, an eventfd, is always readable: the set looks at it when they have to end. */
+	int epfd, stopfd;
 	pthread_t threads[THREADS_MAX];
 	int thread_count;
-	_Atomic bool stop;
 	uint32_t used; /* comms that the threads serve */
 	bool warned;   /* that they cannot be started */
-} pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .epfd = -1, .wakefd = -1 };
+} pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .epfd = -1, .stopfd = -1 };
 
 static void serve(uint64_t token)
 {
@@ -44,39 +43,38 @@ static void serve(uint64_t token)
 static void *io_thread(void *arg)
 {
 	struct epoll_event events[EVENTS_PER_TURN];
+	int n;
 
-	(void)arg;
-	while (!atomic_load_explicit(&pool.stop, memory_order_acquire)) {
-		int n = epoll_wait(pool.epfd, events, EVENTS_PER_TURN, -1);
-
-		for (int i = 0; i < n; i++)
-			if (events[i].data.u64 != WAKE_TOKEN)
-				serve(events[i].data.u64);
+	while ((n = epoll_wait(pool.epfd, events, EVENTS_PER_TURN, -1)) >= 0 || errno == EINTR) {
+		for (int i = 0; i < n; i++) {
+			if (events[i].data.u64 == STOP_TOKEN)
+				return arg;
+			serve(events[i].data.u64);
+		}
 	}
-	return NULL;
+	return arg; /* it may not wait: NCCL's threads do the work */
 }
 
 static void close_descriptors(void)
 {
 	fd_close(&pool.epfd);
-	fd_close(&pool.wakefd);
+	fd_close(&pool.stopfd);
 }
 
 static int pool_start(int threads)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.u64 = WAKE_TOKEN };
+	struct epoll_event nothing = { .events = 0 };
 	int ret;
 
 	pool.epfd = fd_note(epoll_create1(EPOLL_CLOEXEC));
-	pool.wakefd = fd_note(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	ret = pool.epfd < 0 ? pool.epfd : pool.wakefd < 0 ? pool.wakefd : 0;
-	if (!ret && epoll_ctl(pool.epfd, EPOLL_CTL_ADD, pool.wakefd, &event))
+	pool.stopfd = fd_note(eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
+	ret = pool.epfd < 0 ? pool.epfd : pool.stopfd < 0 ? pool.stopfd : 0;
+	if (!ret && epoll_ctl(pool.epfd, EPOLL_CTL_ADD, pool.stopfd, &nothing))
 		ret = -errno;
 	if (ret) {
 		close_descriptors();
 		return ret;
 	}
-	atomic_store(&pool.stop, false);
 	while (pool.thread_count < threads && pool.thread_count < THREADS_MAX) {
 		char name[32];
 
@@ -95,13 +93,11 @@ static int pool_start(int threads)
 
 static void pool_stop(void)
 {
-	uint64_t one = 1;
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = STOP_TOKEN };
 
-	atomic_store_explicit(&pool.stop, true, memory_order_release);
-	/* The eventfd is level-triggered and never read, so it wakes every thread. */
-	if (write(pool.wakefd, &one, sizeof(one)) < 0)
-		anynet_warn("cannot wake the I/O threads: %s; close waits until data wakes them",
-			    error_text(errno));
+	/* The eventfd is level-triggered and never read, so it wakes every thread. Unlike a write, this cannot be refused:
+	 * the call that added it was not. */
+	epoll_ctl(pool.epfd, EPOLL_CTL_MOD, pool.stopfd, &event);
 	for (int i = 0; i < pool.thread_count; i++)
 		pthread_join(pool.threads[i], NULL);
 	pool.thread_count = 0;
