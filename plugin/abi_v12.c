@@ -139,8 +139,8 @@ enum anynet_nccl_result abi_v12_accept(void *lcomm, void **rcomm,
 	return anynet_core_result(ret);
 }
 
-enum anynet_nccl_result abi_v12_reg_mr(void *comm, void *data, size_t bytes, int type,
-				       void **mhandle)
+static enum anynet_nccl_result reg_mr(void *comm, void *data, size_t bytes, int type,
+				      const struct anynet_dmabuf *dmabuf, void **mhandle)
 {
 	struct anynet_mr *mr = NULL;
 	int ret;
@@ -148,25 +148,22 @@ enum anynet_nccl_result abi_v12_reg_mr(void *comm, void *data, size_t bytes, int
 	*mhandle = NULL;
 	if (!comm)
 		return ANYNET_NCCL_INVALID_ARGUMENT;
-	ret = anynet_reg_mr(comm, data, bytes, type, &mr);
+	ret = anynet_reg_mr(comm, data, bytes, type, dmabuf, &mr);
 	if (!ret)
 		*mhandle = mr;
 	return anynet_core_result(ret);
 }
 
+enum anynet_nccl_result abi_v12_reg_mr(void *comm, void *data, size_t bytes, int type,
+				       void **mhandle)
+{
+	return reg_mr(comm, data, bytes, type, NULL, mhandle);
+}
+
 enum anynet_nccl_result abi_v12_reg_mr_dmabuf(void *comm, void *data, size_t bytes, int type,
 					      uint64_t offset, int fd, void **mhandle)
 {
-	struct anynet_mr *mr = NULL;
-	int ret;
-
-	*mhandle = NULL;
-	if (!comm)
-		return ANYNET_NCCL_INVALID_ARGUMENT;
-	ret = anynet_reg_mr_dmabuf(comm, data, bytes, type, &(struct anynet_dmabuf){ fd, offset }, &mr);
-	if (!ret)
-		*mhandle = mr;
-	return anynet_core_result(ret);
+	return reg_mr(comm, data, bytes, type, &(struct anynet_dmabuf){ fd, offset }, mhandle);
 }
 
 enum anynet_nccl_result abi_v12_dereg_mr(void *comm, void *mhandle)

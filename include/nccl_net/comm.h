@@ -89,14 +89,13 @@ struct anynet_dmabuf {
 	uint64_t offset;
 };
 
-/* Register memory. `type` is ANYNET_PTR_HOST or ANYNET_PTR_CUDA; other types return -EOPNOTSUPP. On success *mr is not
+/* Register memory. `type` is ANYNET_PTR_HOST or ANYNET_PTR_CUDA; other types return -EOPNOTSUPP. `dmabuf`: the one that
+ * contains the memory; NULL = not known. It is used for GPU memory if the device can. On success *mr is not
  * NULL and is valid for every comm of the same device. Every device accepts GPU memory, whatever its ptr_support says.
  * Memory that a NIC cannot register is not an error: the comm uses TCP from then on. One exception: GPU memory, if the
  * NIC has registered other GPU memory for this comm: -ENOMEM, and NCCL continues without GPUDirect. */
 int anynet_reg_mr(struct anynet_comm *comm, void *addr, size_t bytes, int type,
-		  struct anynet_mr **mr);
-int anynet_reg_mr_dmabuf(struct anynet_comm *comm, void *addr, size_t bytes, int type,
-			 const struct anynet_dmabuf *dmabuf, struct anynet_mr **mr);
+		  const struct anynet_dmabuf *dmabuf, struct anynet_mr **mr);
 
 /* When it returns, no request of any comm accesses the buffer. If requests that use this registration are not done,
  * they fail and so do their comms. mr == NULL is allowed. */

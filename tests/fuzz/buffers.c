@@ -14,7 +14,7 @@ void buffer_make(struct anynet_comm *comm, struct buffer *buffer, enum buffer_ki
 	must(buffer->data);
 	memset(buffer->data, BLANK_BYTE, bytes);
 	if (kind == BUFFER_REGISTERED)
-		must(!anynet_reg_mr(comm, buffer->data, bytes, ANYNET_PTR_HOST, &buffer->mr));
+		must(!anynet_reg_mr(comm, buffer->data, bytes, ANYNET_PTR_HOST, NULL, &buffer->mr));
 }
 
 void buffer_free(struct anynet_comm *comm, struct buffer *buffer)

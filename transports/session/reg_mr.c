@@ -129,12 +129,23 @@ static int register_made(struct anynet_comm *comm, struct anynet_mr *mr, struct 
 }
 
 int anynet_reg_mr(struct anynet_comm *comm, void *addr, size_t bytes, int type,
-		  struct anynet_mr **out)
+		  const struct anynet_dmabuf *dmabuf, struct anynet_mr **out)
 {
+	struct anynet_mr *mr;
+	int ret;
+
 	*out = NULL;
 	if (type != ANYNET_PTR_HOST && type != ANYNET_PTR_CUDA)
 		return -EOPNOTSUPP;
-	return register_made(comm, make(comm, addr, bytes, type), out);
+	mr = make(comm, addr, bytes, type);
+	if (mr && dmabuf && type == ANYNET_PTR_CUDA && comm->dev->ptr_support & ANYNET_PTR_DMABUF) {
+		mr->way = MR_BY_DMABUF;
+		mr->dmabuf = *dmabuf;
+	}
+	ret = register_made(comm, mr, out);
+	if (!ret)
+		mr->dmabuf.fd = -1; /* NCCL closes it */
+	return ret;
 }
 
 int comm_borrow_mr(struct anynet_comm *comm, const void *addr, size_t bytes, struct anynet_mr **mr)
@@ -149,26 +160,6 @@ int comm_borrow_mr(struct anynet_comm *comm, const void *addr, size_t bytes, str
 	register_on_nic(comm, *mr, true); /* no error for host memory */
 	LIST_INSERT_HEAD(&comm->session->borrowed, *mr, among);
 	return comm_error(comm);
-}
-
-int anynet_reg_mr_dmabuf(struct anynet_comm *comm, void *addr, size_t bytes, int type,
-			 const struct anynet_dmabuf *dmabuf, struct anynet_mr **out)
-{
-	struct anynet_mr *mr;
-	int ret;
-
-	if (type != ANYNET_PTR_CUDA || !(comm->dev->ptr_support & ANYNET_PTR_DMABUF))
-		return anynet_reg_mr(comm, addr, bytes, type, out);
-	*out = NULL;
-	mr = make(comm, addr, bytes, type);
-	if (mr) {
-		mr->way = MR_BY_DMABUF;
-		mr->dmabuf = *dmabuf;
-	}
-	ret = register_made(comm, mr, out);
-	if (!ret)
-		mr->dmabuf.fd = -1; /* NCCL closes it */
-	return ret;
 }
 
 bool comm_cancel(struct anynet_comm *comm)

@@ -214,13 +214,7 @@ void anynet_close_listener(struct anynet_listener *listener)
 }
 
 int anynet_reg_mr(struct anynet_comm *comm, void *addr, size_t bytes, int type,
-		  struct anynet_mr **mr)
-{
-	return anynet_reg_mr_dmabuf(comm, addr, bytes, type, &(struct anynet_dmabuf){ .fd = -1 }, mr);
-}
-
-int anynet_reg_mr_dmabuf(struct anynet_comm *comm, void *addr, size_t bytes, int type,
-			 const struct anynet_dmabuf *dmabuf, struct anynet_mr **mr)
+		  const struct anynet_dmabuf *dmabuf, struct anynet_mr **mr)
 {
 	void *out;
 	int ret = answer(&out, FAKE_MR);
@@ -229,8 +223,8 @@ int anynet_reg_mr_dmabuf(struct anynet_comm *comm, void *addr, size_t bytes, int
 	fake.data = addr;
 	fake.bytes[0] = bytes;
 	fake.type = type;
-	fake.offset = dmabuf->offset;
-	fake.fd = dmabuf->fd;
+	fake.offset = dmabuf ? dmabuf->offset : 0;
+	fake.fd = dmabuf ? dmabuf->fd : -1;
 	*mr = out;
 	return ret;
 }

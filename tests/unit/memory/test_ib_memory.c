@@ -44,7 +44,8 @@ static void test_memory_is_released_with_its_registration(void **state)
 	(void)state;
 	ib_open_recv(&pair, 1, 1);
 	before = stub_objects();
-	assert_int_equal(anynet_reg_mr(pair.recv, data, sizeof(data), ANYNET_PTR_HOST, &mr), 0);
+	assert_int_equal(anynet_reg_mr(pair.recv, data, sizeof(data), ANYNET_PTR_HOST, NULL, &mr),
+			 0);
 	assert_int_equal(stub_objects(), before + 1);
 	anynet_dereg_mr(pair.recv, mr);
 	assert_int_equal(stub_objects(), before);

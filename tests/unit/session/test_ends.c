@@ -28,7 +28,7 @@ static struct anynet_mr *reg(struct anynet_comm *comm, void *buffer, size_t byte
 {
 	struct anynet_mr *mr;
 
-	assert_int_equal(anynet_reg_mr(comm, buffer, bytes, ANYNET_PTR_HOST, &mr), 0);
+	assert_int_equal(anynet_reg_mr(comm, buffer, bytes, ANYNET_PTR_HOST, NULL, &mr), 0);
 	assert_non_null(mr);
 	return mr;
 }

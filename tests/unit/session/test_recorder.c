@@ -196,7 +196,7 @@ static void test_the_end_is_noted(void **state)
 	comm_use_tcp(pair.send, "for a test");
 	assert_int_equal(comm_settle(pair.send), 0);
 	newest(pair.send, ANYNET_EVENT_TCP_ONLY, "TCP only from now on: for a test");
-	assert_int_equal(anynet_reg_mr(pair.recv, pair_in, 100, ANYNET_PTR_HOST, &mr), 0);
+	assert_int_equal(anynet_reg_mr(pair.recv, pair_in, 100, ANYNET_PTR_HOST, NULL, &mr), 0);
 	assert_int_equal(anynet_irecv(pair.recv, &(struct anynet_recv){ .n = 1, .data = &data, .bytes = &size, .tags = &tag, .mrs = (void *[]){ mr } }, &req), 0);
 	anynet_dereg_mr(pair.recv, mr);
 	newest(pair.recv, ANYNET_EVENT_CANCELLED, "cancelled: memory was deregistered while in use");

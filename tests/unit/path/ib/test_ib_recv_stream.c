@@ -266,7 +266,7 @@ static struct anynet_mr *open_recv_on_gpu(void)
 
 	open_recv(1);
 	ib_bring(ib_qp_of(pair.recv, 0), &ping, NULL, 0);
-	assert_int_equal(anynet_reg_mr(pair.recv, pair_in, LARGE, ANYNET_PTR_HOST, &mr), 0);
+	assert_int_equal(anynet_reg_mr(pair.recv, pair_in, LARGE, ANYNET_PTR_HOST, NULL, &mr), 0);
 	mr->gpu = (struct gpu *)(uintptr_t)1; /* nobody looks into it */
 	return mr;
 }
