@@ -4,7 +4,8 @@
  * the newest version. abi_vN.c has those that differ from version N + 1, and may call only those of newer versions.
  * For a new version, see docs/architecture.md, "Adding things".
  *
- * Every function writes its outputs, also on failure, and checks when it converts to a narrower type.
+ * Every function writes its outputs, also on failure (get_properties: on success only), and checks when it converts to a
+ * narrower type.
  */
 #ifndef ANYNET_ABI_H
 #define ANYNET_ABI_H
@@ -32,10 +33,10 @@ extern ANYNET_EXPORT struct anynet_net_v11 ncclNetPlugin_v11;
 extern ANYNET_EXPORT struct anynet_net_v12 ncclNetPlugin_v12;
 
 /* The entries that are the same in all tables. */
-#define ABI_SAME_ENTRIES                                                                  \
-	.name = "anynet", .devices = abi_v12_devices, .dereg_mr = abi_v12_dereg_mr,       \
-	.iflush = abi_v12_iflush, .test = abi_v12_test, .close_send = abi_v12_close_send, \
-	.close_recv = abi_v12_close_recv, .close_listen = abi_v12_close_listen
+#define ABI_SAME_ENTRIES                                                             \
+	.name = "anynet", .devices = abi_v12_devices, .dereg_mr = abi_v12_dereg_mr,  \
+	.iflush = abi_v12_iflush, .test = abi_v12_test, .close_send = abi_v12_close, \
+	.close_recv = abi_v12_close, .close_listen = abi_v12_close_listen
 
 /* --- abi_v12.c --- */
 
@@ -58,8 +59,7 @@ enum anynet_nccl_result abi_v12_irecv(void *rcomm, int n, void **data, size_t *b
 enum anynet_nccl_result abi_v12_iflush(void *rcomm, int n, void **data, int *bytes, void **mhandles,
 				       void **request);
 enum anynet_nccl_result abi_v12_test(void *request, int *done, int *bytes);
-enum anynet_nccl_result abi_v12_close_send(void *scomm);
-enum anynet_nccl_result abi_v12_close_recv(void *rcomm);
+enum anynet_nccl_result abi_v12_close(void *comm); /* closeSend and closeRecv */
 enum anynet_nccl_result abi_v12_close_listen(void *lcomm);
 enum anynet_nccl_result abi_v12_finalize(void *ctx);
 

@@ -243,21 +243,11 @@ enum anynet_nccl_result abi_v12_test(void *request, int *done, int *bytes)
 }
 
 /* Always succeeds: an error would make NCCL skip the rest of its teardown (net-api.md §3.9). */
-static enum anynet_nccl_result close_comm(void *comm)
+enum anynet_nccl_result abi_v12_close(void *comm)
 {
 	if (comm && !anynet_core_is_forked())
 		anynet_close(comm);
 	return ANYNET_NCCL_SUCCESS;
-}
-
-enum anynet_nccl_result abi_v12_close_send(void *scomm)
-{
-	return close_comm(scomm);
-}
-
-enum anynet_nccl_result abi_v12_close_recv(void *rcomm)
-{
-	return close_comm(rcomm);
 }
 
 enum anynet_nccl_result abi_v12_close_listen(void *lcomm)
