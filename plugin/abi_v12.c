@@ -61,7 +61,6 @@ enum anynet_nccl_result abi_v12_get_properties(int dev, struct anynet_net_props_
 	props->force_flush = device->force_flush;
 	props->speed_mbps = device->speed_mbps;
 	props->port = device->port;
-	props->latency_us = device->latency_us;
 	props->max_comms = device->max_comms;
 	props->max_recvs = device->max_recvs;
 	props->device_type = ANYNET_NCCL_DEVICE_HOST;

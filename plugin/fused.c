@@ -182,8 +182,6 @@ static void add_member(struct anynet_device *dev, const struct anynet_device *ni
 	dev->speed_mbps = dev->speed_mbps > INT_MAX - nic->speed_mbps
 				  ? INT_MAX
 				  : dev->speed_mbps + nic->speed_mbps;
-	if (nic->latency_us > dev->latency_us)
-		dev->latency_us = nic->latency_us;
 	if (nic->max_comms < dev->max_comms)
 		dev->max_comms = nic->max_comms;
 	if (nic->max_recvs < dev->max_recvs)

@@ -38,7 +38,6 @@ struct anynet_device {
 	int port;
 	int speed_mbps; /* > 0 */
 	bool may_be_faster; /* speed_mbps is assumed: the NIC does not tell it, as in clouds */
-	float latency_us;
 	int max_comms;
 	int max_recvs;
 	int ptr_support; /* ANYNET_PTR_* */

@@ -100,7 +100,6 @@ void ib_devices_describe(const struct anynet_config *cfg, const struct ib_found 
 	dev->guid = port->guid;
 	dev->port = port->port + ports_before(cfg, found, i);
 	dev->speed_mbps = port->speed_mbps;
-	dev->latency_us = 0;
 	dev->max_comms = port->max_qp;
 	dev->max_recvs = (int)anynet_min(ANYNET_RECVS_MAX, (size_t)cfg->max_recvs);
 	dev->ptr_support = ANYNET_PTR_HOST | port->gpu_support;

@@ -49,7 +49,6 @@ static void add_device(struct anynet_probe *probe, const char *name, const char 
 	dev->guid = 0x123456789abcdef0ull + (unsigned)dev->index;
 	dev->port = 3;
 	dev->speed_mbps = 25000;
-	dev->latency_us = 1.5f;
 	dev->max_comms = 65536;
 	dev->max_recvs = 8;
 	dev->ptr_support = ANYNET_PTR_HOST | ANYNET_PTR_DMABUF;
@@ -99,7 +98,6 @@ void anynet_ib_probe(const struct anynet_config *cfg, struct anynet_probe *probe
 		dev->is_roce = fake.ports[i] != 'i';
 		dev->port = (int)i + 1;
 		dev->speed_mbps = 100000 << i % 4;
-		dev->latency_us = (float)(i % 3);
 		dev->max_comms = 1000 - 10 * (int)i;
 		dev->max_recvs = 8 - (int)i % 4;
 		dev->ptr_support = ANYNET_PTR_HOST | (i % 4 == 3 ? 0 : ANYNET_PTR_DMABUF);

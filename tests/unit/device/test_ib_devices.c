@@ -195,7 +195,6 @@ static void test_the_rest_of_the_properties(void **state)
 	assert_int_equal(dev.ptr_support, ANYNET_PTR_HOST);
 	assert_true(dev.reg_is_global);
 	assert_false(dev.force_flush);
-	assert_true(dev.latency_us == 0);
 }
 
 static void test_a_long_name_keeps_its_port(void **state)
