@@ -49,11 +49,6 @@ int anynet_accept(struct anynet_listener *listener, struct anynet_comm **comm)
 	return ret;
 }
 
-void anynet_close_listener(struct anynet_listener *listener)
-{
-	listen_stop(listener);
-}
-
 void anynet_net_trim(const void *owner)
 {
 	connect_trim(owner);

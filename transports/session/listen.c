@@ -248,7 +248,7 @@ int listen_accept(struct anynet_listener *listener, struct anynet_comm **out)
 	return ret;
 }
 
-void listen_stop(struct anynet_listener *listener)
+void anynet_close_listener(struct anynet_listener *listener)
 {
 	if (!listener)
 		return;

@@ -13,11 +13,10 @@
 
 #include "session/comm.h"
 
-/* Implement anynet_listen, anynet_accept and anynet_close_listener. An accepted comm is in the registry. */
+/* Implement anynet_listen and anynet_accept. An accepted comm is in the registry. */
 int listen_start(const struct anynet_device *dev, const void *owner, void *handle,
 		 struct anynet_listener **listener);
 int listen_accept(struct anynet_listener *listener, struct anynet_comm **comm);
-void listen_stop(struct anynet_listener *listener);
 
 /* Destroy a comm that was connected or accepted, and release its endpoint or its hold on the listening sockets: the
  * peer cannot resume it any more. Not while it is in the registry. */
