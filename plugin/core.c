@@ -167,13 +167,13 @@ static void start(void)
 	if (!atomic_load(&core.probed)) {
 		memset(&core.probe, 0, sizeof(core.probe));
 		anynet_config_load(&core.cfg, NULL);
+		snprintf(core.cfg.net, sizeof(core.cfg.net), "%s", anynet_selector_name());
 		anynet_selector_run(anynet_selector_name(), &core.cfg, &core.probe);
 		for (int i = 0; i < core.probe.device_count; i++)
 			core.probe.devices[i].index = i;
 	}
 	if (core.starter != self && !anynet_core_is_forked()) {
 		anynet_net_start(&core.cfg, core.probe.devices, core.probe.device_count);
-		anynet_net_set_name(anynet_selector_name());
 		core.starter = self;
 	}
 	atomic_store(&core.probed, true);

@@ -51,9 +51,6 @@ unsigned anynet_net_forks(void);
  * file that contains it, copied; NULL = not known. */
 void anynet_net_set_nccl(int version, const char *path);
 
-/* The network name that NCCL uses for this plugin. It is copied; `anynet top` shows it. */
-void anynet_net_set_name(const char *name);
-
 /* NCCL has destroyed the communicator `owner`. Frees its unfinished connects and accepts and, if no listener or receive
  * comm is left, the listening sockets. */
 void anynet_net_trim(const void *owner);

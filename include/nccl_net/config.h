@@ -86,8 +86,9 @@ struct anynet_config {
 	char stats[256];	  /* directory of the statistics file, or "auto"; "" or "off" = no file */
 	char dump_dir[256];	  /* directory for the events of failed comms; "" = no file */
 
-	/* Not settings: the job and the rank as the launcher's variables name them; "" = not found. */
-	char job[64], rank[16];
+	/* Not settings. Job and rank as the launcher's variables name them; "" = not found. The network name that NCCL uses for
+	 * the plugin, which core.c sets. */
+	char job[64], rank[16], net[16];
 
 	/* For tests of wrap-around: the number of each comm's first message. */
 	uint32_t first_number;

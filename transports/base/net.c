@@ -36,8 +36,3 @@ void anynet_net_set_nccl(int version, const char *path)
 	anynet_net.nccl_version = version;
 	snprintf(anynet_net.nccl_path, sizeof(anynet_net.nccl_path), "%s", path ? path : "");
 }
-
-void anynet_net_set_name(const char *name)
-{
-	snprintf(anynet_net.name, sizeof(anynet_net.name), "%s", name);
-}

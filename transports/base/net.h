@@ -19,7 +19,6 @@ struct anynet_net {
 	_Atomic anynet_profiler profiler; /* NULL = no events; a later init may change it */
 	int nccl_version;         /* 0 = not found */
 	char nccl_path[256];
-	char name[16]; /* network name that NCCL uses for the plugin; "" = not known */
 	char host[64];
 	uint32_t pid;
 	unsigned forks; /* fd_forks in the process `pid` */

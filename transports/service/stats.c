@@ -234,7 +234,7 @@ static int tell_process(const struct round *round)
 	};
 
 	PUT_TEXT(process.plugin, ANYNET_VERSION);
-	PUT_TEXT(process.net, anynet_net.name);
+	PUT_TEXT(process.net, anynet_net.cfg->net);
 	PUT_TEXT(process.host, anynet_net.host);
 	PUT_TEXT(process.program, program_invocation_short_name);
 	PUT_TEXT(process.job, anynet_net.cfg->job);

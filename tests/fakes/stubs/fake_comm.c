@@ -158,11 +158,6 @@ void anynet_net_set_nccl(int version, const char *path)
 	(void)path;
 }
 
-void anynet_net_set_name(const char *name)
-{
-	(void)name;
-}
-
 void anynet_net_trim(const void *owner)
 {
 	fake.trimmed = owner;

@@ -23,7 +23,7 @@ int stats_pair_setup(void **state)
 		return -1;
 	pair_setup_recovery(state);
 	strcpy(local_cfg.stats, dir);
-	anynet_net_set_name("IB");
+	strcpy(local_cfg.net, "IB");
 	return 0;
 }
 
