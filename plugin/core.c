@@ -30,12 +30,11 @@ struct anynet_context {
 
 /*
  * This state survives when NCCL unloads and reloads the plugin (-z nodelete). So probing happens once, and the first
- * init after a reload finds it done. `lock` protects the fields below it that are not atomic. Once `probed` is true,
- * `cfg` and `probe` are constant and may be read without the lock.
+ * init after a reload finds it done. `lock` protects the fields below it that are not atomic. Once `starter` is set, `cfg`
+ * and `probe` are constant and may be read without the lock.
  */
 static struct {
 	_Atomic unsigned lock; /* this_process() of the holder; 0 = free */
-	atomic_bool probed;
 	_Atomic unsigned opener; /* process that created the first listener or comm; 0 = none */
 	struct anynet_config cfg;
 	struct anynet_probe probe;
@@ -164,19 +163,15 @@ static void start(void)
 {
 	unsigned self = this_process();
 
-	if (!atomic_load(&core.probed)) {
-		memset(&core.probe, 0, sizeof(core.probe));
+	if (!core.starter) {
 		anynet_config_load(&core.cfg, NULL);
 		snprintf(core.cfg.net, sizeof(core.cfg.net), "%s", anynet_selector_name());
 		anynet_selector_run(anynet_selector_name(), &core.cfg, &core.probe);
-		for (int i = 0; i < core.probe.device_count; i++)
-			core.probe.devices[i].index = i;
 	}
 	if (core.starter != self && !anynet_core_is_forked()) {
 		anynet_net_start(&core.cfg, core.probe.devices, core.probe.device_count);
-		core.starter = self;
+		core.starter = self; /* last: others read without the lock what is set above */
 	}
-	atomic_store(&core.probed, true);
 }
 
 /* With the core lock. Is this the first init since this NCCL loaded the plugin? Before v11 every init is. From v11 on
@@ -208,7 +203,7 @@ void anynet_core_init(int abi, anynet_nccl_logger logger, anynet_nccl_profiler p
 /* NCCL 2.22 and 2.23 may use a freshly loaded library without an init. */
 static void ensure_started(void)
 {
-	if (anynet_likely(atomic_load_explicit(&core.probed, memory_order_acquire)))
+	if (anynet_likely(atomic_load_explicit(&core.starter, memory_order_acquire)))
 		return;
 	core_lock();
 	start();
@@ -278,7 +273,7 @@ void anynet_core_context_close(struct anynet_context *ctx)
 	if (known)
 		TAILQ_REMOVE(&core.contexts, known, link);
 	core_unlock();
-	if (known && atomic_load(&core.probed) && !anynet_core_is_forked())
+	if (known && !anynet_core_is_forked())
 		anynet_net_trim(known);
 	free(known);
 }
