@@ -25,8 +25,7 @@
 static struct {
 	const struct anynet_device *_Atomic places[ANYNET_DEVICES_MAX];
 	atomic_int count;
-	int placed; /* entries of `places` that are not NULL */
-	int kept;   /* the first ones, which are not replaced */
+	int kept; /* first entries of `places`, which are not replaced */
 	const struct anynet_device *made[MADE_MAX]; /* all that this process has made */
 	int made_count;
 } fused;
@@ -46,7 +45,9 @@ const struct anynet_device *fused_at(int i)
 void fused_restart(bool keep)
 {
 	atomic_store(&fused.count, 0);
-	fused.kept = keep ? fused.placed : 0;
+	fused.kept = 0;
+	while (keep && fused_at(fused.kept))
+		fused.kept++;
 }
 
 /* --- may they be one? --- */
@@ -295,8 +296,6 @@ static void list(const struct anynet_device *dev, int place)
 {
 	atomic_store_explicit(&fused.places[place], dev, memory_order_release);
 	atomic_store_explicit(&fused.count, place + 1, memory_order_release);
-	if (place >= fused.placed)
-		fused.placed = place + 1;
 }
 
 int fused_make(const struct anynet_config *cfg, const struct anynet_device *nics, int nic_count,
