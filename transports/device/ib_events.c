@@ -16,6 +16,7 @@
 
 #define EVENTS_PER_TURN 8
 #define RETRY_MS        1000 /* between attempts to read a port */
+#define AT_ONCE         1    /* a time that has passed */
 
 static struct {
 	pthread_mutex_t lock; /* held while the set is made */
@@ -131,14 +132,14 @@ static bool port_changed(struct ib_nic *nic, const struct ibv_async_event *event
 
 void ib_events_reread(struct ib_nic *nic)
 {
-	atomic_store(&nic->retry_ms, 0);
-	atomic_store(&nic->stale, true);
+	atomic_store(&nic->reread_ms, AT_ONCE);
 }
 
 static bool is_due(const struct ib_nic *nic)
 {
-	return !atomic_load(&nic->failed) && atomic_load(&nic->stale) &&
-	       os_now_ms() >= atomic_load(&nic->retry_ms);
+	uint64_t at = atomic_load(&nic->reread_ms);
+
+	return at && !atomic_load(&nic->failed) && os_now_ms() >= at;
 }
 
 bool ib_events_stale(void)
@@ -156,14 +157,14 @@ static bool settle(struct ib_nic *nic)
 {
 	bool was_down = carrier_port_is_down(nic->dev);
 	unsigned downs = atomic_load(&nic->downs);
+	uint64_t none = 0;
 	int ret;
 
-	atomic_store(&nic->stale, false);
+	atomic_store(&nic->reread_ms, 0);
 	ret = ib_nic_refresh(nic);
-	if (ret) { /* no event needs to follow: irdma's come before the carrier does */
-		atomic_store(&nic->retry_ms, os_now_ms() + RETRY_MS);
-		atomic_store(&nic->stale, true);
-	}
+	/* No event needs to follow: irdma's come before the carrier does. One that has come meanwhile counts. */
+	if (ret)
+		atomic_compare_exchange_strong(&nic->reread_ms, &none, os_now_ms() + RETRY_MS);
 	if (ret == -EIO)
 		return false;
 	set_port(nic, ret == -ENETDOWN);

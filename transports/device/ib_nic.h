@@ -41,9 +41,8 @@ struct ib_nic {
 	bool takes_inline;   /* small requests may be inline */
 	bool data_direct;    /* `verbs` registers dma-bufs for the Data Direct engine */
 	_Atomic bool failed; /* the whole device has failed, with everything created on it; set by ib_events.c */
-	_Atomic bool stale;  /* `state` may be out of date: ib_events_settle reads it again … */
-	_Atomic uint64_t retry_ms; /* … not before this time; 0 = at once */
-	_Atomic bool told; /* … and an event has said so: comms should look at the nic afterwards */
+	_Atomic uint64_t reread_ms; /* when `state` is to be read again; 0 = it need not */
+	_Atomic bool told;      /* an event has said so: comms should look at the nic afterwards */
 	_Atomic unsigned downs; /* events that report the port down or the device failed */
 	_Atomic(struct ib_flush *) flush; /* NULL = no GPU memory has been registered on it */
 

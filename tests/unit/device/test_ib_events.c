@@ -301,6 +301,26 @@ static void test_a_port_that_cannot_be_read_is_read_again_later(void **state)
 	}
 }
 
+static int query_port_too_early(struct ibv_context *context, uint8_t port,
+				struct ibv_port_attr *attr)
+{
+	query_port_that_fails(context, port, attr);
+	return EIO;
+}
+
+static void test_an_event_while_a_port_cannot_be_read_is_not_lost(void **state)
+{
+	(void)state;
+	comes = IBV_EVENT_PORT_ACTIVE;
+	verbs.query_port = query_port_too_early;
+	ib_events_reread(nic);
+	assert_false(ib_events_settle());
+	assert_true(ib_events_stale());
+	verbs.query_port = stub.query_port;
+	assert_true(ib_events_settle());
+	assert_false(ib_events_stale());
+}
+
 static bool says_down;
 
 static int query_port_that_is_down(struct ibv_context *context, uint8_t port,
@@ -467,8 +487,8 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_why_there_are_no_events_yet_is_logged), /* the first one */
-		cmocka_unit_test(test_a_port_may_go_down_while_it_is_opened), /* likewise */
+		cmocka_unit_test(test_why_there_are_no_events_yet_is_logged),    /* the first one */
+		cmocka_unit_test(test_a_port_may_go_down_while_it_is_opened),    /* likewise */
 		cmocka_unit_test(test_a_device_may_fail_while_its_port_is_read), /* likewise */
 		cmocka_unit_test(
 			test_a_closed_comm_leaves_no_queue_pair), /* before one is made here */
@@ -476,6 +496,7 @@ int main(void)
 		T(test_an_event_is_newer_than_what_was_read_before_it),
 		T(test_a_port_that_cannot_be_read_stays_what_it_was),
 		T(test_a_port_that_cannot_be_read_is_read_again_later),
+		T(test_an_event_while_a_port_cannot_be_read_is_not_lost),
 		T(test_a_port_that_is_still_down_is_read_again_later),
 		T(test_a_port_that_may_have_changed_is_read_again),
 		T(test_one_port_is_not_the_other),
