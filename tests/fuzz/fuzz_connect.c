@@ -354,7 +354,7 @@ static void start_once(void)
 	if (started)
 		return;
 	started = true;
-	stub_offer(&local_cfg, local_dev.name);
+	stub_offer(&local_cfg);
 	listen_hold(held, 1, addrs); /* otherwise every run would open a socket */
 }
 

@@ -22,11 +22,10 @@ static struct {
 	const struct anynet_config *cfg;
 	struct verbs verbs, direct; /* direct: for Data Direct engines */
 	struct offer {
-		char name[sizeof(((struct anynet_device *)NULL)->name)];
 		char verbs_name[IBV_SYSFS_NAME_MAX];
 		uint8_t port;
 		bool takes_inline, data_direct;
-	} offers[ANYNET_DEVICES_MAX];
+	} offers[ANYNET_DEVICES_MAX]; /* by the device's index */
 	int offer_count;
 	pthread_mutex_t lock;
 	struct ib_nic *opened[ANYNET_DEVICES_MAX];
@@ -48,18 +47,16 @@ void ib_nic_offer_start(const struct anynet_config *cfg, struct verbs *verbs)
 	verbs_close(verbs);
 }
 
-void ib_nic_offer(const char *name, const char *verbs_name, uint8_t port, bool takes_inline,
-		  bool data_direct)
+void ib_nic_offer(const char *verbs_name, uint8_t port, bool takes_inline, bool data_direct)
 {
 	struct offer *offer;
 
 	if (nics.offer_count >= ANYNET_DEVICES_MAX)
 		return;
 	offer = &nics.offers[nics.offer_count++];
-	*offer = (struct offer){
-		.port = port, .takes_inline = takes_inline, .data_direct = data_direct
-	};
-	snprintf(offer->name, sizeof(offer->name), "%s", name);
+	*offer = (struct offer){ .port = port,
+				 .takes_inline = takes_inline,
+				 .data_direct = data_direct };
 	snprintf(offer->verbs_name, sizeof(offer->verbs_name), "%s", verbs_name);
 }
 
@@ -68,12 +65,10 @@ bool ib_nic_on_offer(void)
 	return nics.offer_count;
 }
 
-static const struct offer *find_offer(const char *name)
+/* NULL: it is a standby device, or fused. Their indices come after those of the offered ones. */
+static const struct offer *find_offer(const struct anynet_device *dev)
 {
-	for (int i = 0; i < nics.offer_count; i++)
-		if (!strcmp(nics.offers[i].name, name))
-			return &nics.offers[i];
-	return NULL;
+	return dev->index < nics.offer_count ? &nics.offers[dev->index] : NULL;
 }
 
 static struct ib_nic *find_opened(const struct offer *offer)
@@ -178,7 +173,7 @@ static struct ib_nic *open_nic(const struct anynet_device *dev, const struct off
 struct ib_nic *ib_nic_open(const struct anynet_device *dev, bool *is_new, char *why,
 			   size_t why_bytes)
 {
-	const struct offer *offer = find_offer(dev->name);
+	const struct offer *offer = find_offer(dev);
 	struct ib_nic *nic;
 
 	*is_new = false;

@@ -54,7 +54,7 @@ struct ib_nic {
 /* Has the probe offered any device? */
 bool ib_nic_on_offer(void);
 
-/* The nic of an offered device, found by the device's name. Opens it if it is not open or the open one has failed,
+/* The nic of an offered device, found by the device's index. Opens it if it is not open or the open one has failed,
  * which takes as long as the driver takes. A port that is down is no error. *is_new: this call has opened it. NULL:
  * `why`, of `why_bytes`, has the reason; a later call may succeed. Any thread. */
 struct ib_nic *ib_nic_open(const struct anynet_device *dev, bool *is_new, char *why,
@@ -96,9 +96,8 @@ void ib_silent_forget(struct ib_nic *nic);
  */
 void ib_nic_offer_start(const struct anynet_config *cfg, struct verbs *verbs);
 
-/* Adds a device: `name` in NCCL's list is port `port` of the verbs device `verbs_name`. `takes_inline` is the result of
+/* The next device of NCCL's list, from 0, is port `port` of the verbs device `verbs_name`. `takes_inline` is the result of
  * the loopback. `data_direct`: it registers dma-bufs for its Data Direct engine. */
-void ib_nic_offer(const char *name, const char *verbs_name, uint8_t port, bool takes_inline,
-		  bool data_direct);
+void ib_nic_offer(const char *verbs_name, uint8_t port, bool takes_inline, bool data_direct);
 
 #endif

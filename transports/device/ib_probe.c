@@ -276,8 +276,7 @@ static void offer_port(struct ib_probe *probe, const struct netif_table *table, 
 		probe->out->device_count--;
 		return;
 	}
-	ib_nic_offer(dev->name, found->verbs_name, found->port, found->takes_inline,
-		     found->data_direct);
+	ib_nic_offer(found->verbs_name, found->port, found->takes_inline, found->data_direct);
 	anynet_probe_verdict(probe->out, ANYNET_TRANSPORT_IB, dev->name, true, "%s, control on %s %s",
 			     found->verdict, dev->ifname, subnet_ip_text(&dev->addr, addr));
 }

@@ -240,7 +240,7 @@ static int close_device(struct ibv_context *context)
 	return 0;
 }
 
-void stub_offer(const struct anynet_config *cfg, const char *name)
+void stub_offer(const struct anynet_config *cfg)
 {
 	struct verbs verbs = {
 		.get_device_list = get_device_list,
@@ -266,5 +266,5 @@ void stub_offer(const struct anynet_config *cfg, const char *name)
 	strcpy(stub.device.name, STUB_NAME);
 	stub.list[0] = &stub.device;
 	ib_nic_offer_start(cfg, &verbs);
-	ib_nic_offer(name, STUB_NAME, 1, true, false);
+	ib_nic_offer(STUB_NAME, 1, true, false);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening ports that the probe has offered, on the fake libibverbs: once, by name, and with the changing attributes of
+ * Opening ports that the probe has offered, on the fake libibverbs: once, by index, and with the changing attributes of
  * a port read again. Usage: test_ib_nic FAKE_LIBRARY
  */
 #include <dlfcn.h>
@@ -78,7 +78,7 @@ static void offer(const char *script)
 	anynet_ib_probe(&cfg, &probe);
 }
 
-static void test_a_nic_is_opened_once_under_its_name(void **state)
+static void test_a_nic_is_opened_once_for_its_device(void **state)
 {
 	struct ib_nic *first, *second, *other;
 
@@ -124,7 +124,7 @@ static void test_a_device_that_has_failed_is_opened_anew(void **state)
 
 static void test_what_was_not_offered_is_not_opened(void **state)
 {
-	struct anynet_device unknown = { .name = "eth0" };
+	struct anynet_device unknown = { .name = "eth0", .index = 1 };
 
 	(void)state;
 	offer("device d" ETH_UP);
@@ -338,7 +338,7 @@ static int run_apart(const struct CMUnitTest *test)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_nic_is_opened_once_under_its_name),
+		cmocka_unit_test(test_a_nic_is_opened_once_for_its_device),
 		cmocka_unit_test(test_a_device_that_has_failed_is_opened_anew),
 		cmocka_unit_test(test_what_was_not_offered_is_not_opened),
 		cmocka_unit_test(test_failing_to_open_is_told_and_may_be_tried_again),

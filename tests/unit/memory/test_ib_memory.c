@@ -66,7 +66,7 @@ static void register_on(const struct anynet_device *first, const struct anynet_d
 
 static void test_a_port_that_is_gone_keeps_the_others_from_nothing(void **state)
 {
-	const struct anynet_device gone = { .name = "gone" };
+	const struct anynet_device gone = { .name = "gone", .index = 2 };
 
 	(void)state;
 	register_on(&local_dev, &other, 0, 2);
@@ -82,7 +82,7 @@ static void test_a_port_that_is_gone_keeps_the_others_from_nothing(void **state)
 static void test_memory_waits_for_a_device_that_fails(void **state)
 {
 	static const int errors[] = { EIO, ENODEV, ENOMEM };
-	const struct anynet_device gone = { .name = "gone" };
+	const struct anynet_device gone = { .name = "gone", .index = 2 };
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(errors); i++) {

@@ -63,7 +63,7 @@ int two_nics_setup(void **state)
 	other.index = 1;
 	nics[1] = ib_events_open(&other, why, sizeof(why));
 	if (!nics[1]) {
-		ib_nic_offer(other.name, STUB_NAME, 2, true, false);
+		ib_nic_offer(STUB_NAME, 2, true, false);
 		nics[1] = ib_events_open(&other, why, sizeof(why));
 	}
 	assert_non_null(nics[1]);
