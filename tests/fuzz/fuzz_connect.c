@@ -354,7 +354,7 @@ static void start_once(void)
 	if (started)
 		return;
 	started = true;
-	stub_offer(&local_cfg);
+	stub_offer();
 	listen_hold(held, 1, addrs); /* otherwise every run would open a socket */
 }
 

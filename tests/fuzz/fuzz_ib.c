@@ -261,7 +261,7 @@ static void start(void)
 	local_cfg.recovery_timeout_ms = ib.order & IB_RECOVERIES ? 600000 : 0;
 	local_dev.transport = ANYNET_TRANSPORT_IB;
 	if (!started)
-		stub_offer(&local_cfg);
+		stub_offer();
 	started = true;
 }
 

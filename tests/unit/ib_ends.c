@@ -26,7 +26,7 @@ struct ib_nic *ib_ends_start(void)
 	local_cfg.ib_ar_threshold = 8192;
 	local_dev.transport = ANYNET_TRANSPORT_IB;
 	if (!offered)
-		stub_offer(&local_cfg);
+		stub_offer();
 	offered = true;
 	nic = ib_events_open(&local_dev, why, sizeof(why));
 	assert_non_null(nic);

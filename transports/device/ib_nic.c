@@ -10,6 +10,7 @@
 #include <nccl_net/util.h>
 
 #include "base/libc_text.h"
+#include "base/net.h"
 #include "base/os.h"
 #include "base/socket.h"
 #include "device/sysfs.h"
@@ -19,7 +20,6 @@
 
 /* The probe sets the offers. The lock is for adding to `opened`, and is held while a device is being opened. */
 static struct {
-	const struct anynet_config *cfg;
 	struct verbs verbs, direct; /* direct: for Data Direct engines */
 	struct offer {
 		char verbs_name[IBV_SYSFS_NAME_MAX];
@@ -32,9 +32,8 @@ static struct {
 	_Atomic int opened_count;
 } nics = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-void ib_nic_offer_start(const struct anynet_config *cfg, struct verbs *verbs)
+void ib_nic_offer_start(struct verbs *verbs)
 {
-	nics.cfg = cfg;
 	nics.offer_count = 0;
 	if (!verbs)
 		return;
@@ -131,7 +130,7 @@ static int set_up(struct ib_nic *nic, char *why, size_t why_bytes)
 		snprintf(why, why_bytes, "cannot allocate a protection domain: %s", error_text(errno));
 		return -ENOMEM;
 	}
-	return ib_port_read(nic->cfg, &port, ANYNET_SYSFS, &nic->state, why, why_bytes);
+	return ib_port_read(anynet_net.cfg, &port, ANYNET_SYSFS, &nic->state, why, why_bytes);
 }
 
 static void tear_down(struct ib_nic *nic)
@@ -156,7 +155,6 @@ static struct ib_nic *open_nic(const struct anynet_device *dev, const struct off
 	}
 	pthread_mutex_init(&nic->lock, NULL);
 	nic->dev = dev;
-	nic->cfg = nics.cfg;
 	nic->verbs = offer->data_direct ? &nics.direct : &nics.verbs;
 	nic->data_direct = offer->data_direct;
 	memcpy(nic->verbs_name, offer->verbs_name, sizeof(nic->verbs_name));
@@ -206,7 +204,7 @@ int ib_nic_refresh(struct ib_nic *nic)
 	const struct verbs_port port = port_of(nic);
 	struct ib_port state;
 	char why[ANYNET_REASON_BYTES];
-	int ret = ib_port_read(nic->cfg, &port, ANYNET_SYSFS, &state, why, sizeof(why));
+	int ret = ib_port_read(anynet_net.cfg, &port, ANYNET_SYSFS, &state, why, sizeof(why));
 
 	if (ret == -EIO)
 		return ret;
@@ -242,9 +240,10 @@ static bool dials_by_port(const struct ib_nic *nic)
 int ib_nic_choose_gid(struct ib_nic *nic, const struct gid *peer, const struct sockaddr_storage *to,
 		      struct gid *own, char *why, size_t why_bytes)
 {
-	struct gid_wish wish = {
-		.cfg = nic->cfg, .peers = peer, .peer_count = peer != NULL, .routes = gid_has_route
-	};
+	struct gid_wish wish = { .cfg = anynet_net.cfg,
+				 .peers = peer,
+				 .peer_count = peer != NULL,
+				 .routes = gid_has_route };
 	struct gid_pair pair;
 	struct gid near;
 	int ret;

@@ -31,7 +31,6 @@ struct ib_silent {
 
 struct ib_nic {
 	const struct anynet_device *dev;
-	const struct anynet_config *cfg;
 	const struct verbs *verbs;
 	struct ibv_context *context; /* not shared; also gets the events of the card's other ports */
 	struct ibv_pd *pd;
@@ -92,9 +91,9 @@ void ib_silent_forget(struct ib_nic *nic);
 
 /*
  * Starts a new list of offered devices. Takes the library over: *verbs is closed afterwards. NULL = nothing will be
- * offered. `cfg` must stay valid for the life of the process. Nics that are open stay open, on the library they have.
+ * offered. Nics that are open stay open, on the library they have.
  */
-void ib_nic_offer_start(const struct anynet_config *cfg, struct verbs *verbs);
+void ib_nic_offer_start(struct verbs *verbs);
 
 /* The next device of NCCL's list, from 0, is port `port` of the verbs device `verbs_name`. `takes_inline` is the result of
  * the loopback. `data_direct`: it registers dma-bufs for its Data Direct engine. */

@@ -292,7 +292,7 @@ static void offer_found(struct ib_probe *probe)
 		return;
 	}
 	ib_devices_sort(probe->cfg, probe->found, probe->found_count);
-	ib_nic_offer_start(probe->cfg, &probe->verbs);
+	ib_nic_offer_start(&probe->verbs);
 	for (int i = 0; i < probe->found_count; i++)
 		offer_port(probe, &table, i);
 	ib_standby_number(probe->out->device_count);
@@ -327,7 +327,7 @@ void anynet_ib_probe(const struct anynet_config *cfg, struct anynet_probe *out)
 {
 	struct ib_probe probe = { .cfg = cfg, .out = out };
 
-	ib_nic_offer_start(cfg, NULL);
+	ib_nic_offer_start(NULL);
 	ib_standby_drop();
 	if (cfg->ib_disable) {
 		refuse(&probe, "libibverbs", "not opened: NCCL_IB_DISABLE=1");

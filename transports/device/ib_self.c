@@ -9,6 +9,7 @@
 #include <nccl_net/util.h>
 
 #include "base/libc_text.h"
+#include "base/net.h"
 #include "base/pinned.h"
 #include "device/ib_loopback.h"
 
@@ -40,13 +41,13 @@ int ib_self_make(struct ib_nic *nic, void *landing, struct ib_self *self, char *
 	struct ibv_port_attr attr = ib_nic_attr(nic);
 	struct gid gid;
 	const struct ib_loop_port itself = {
-		.cfg = nic->cfg,
+		.cfg = anynet_net.cfg,
 		.verbs = nic->verbs,
 		.number = nic->port,
 		.attr = &attr,
 		.gid = &gid,
-		.timeout = (uint8_t)nic->cfg->ib_timeout,
-		.retries = (uint8_t)nic->cfg->ib_retry_cnt,
+		.timeout = (uint8_t)anynet_net.cfg->ib_timeout,
+		.retries = (uint8_t)anynet_net.cfg->ib_retry_cnt,
 		.reads = (uint8_t)anynet_max(1, anynet_min(READS_MAX, reads)),
 	};
 	int ret;

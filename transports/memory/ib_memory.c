@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/net.h"
 #include "device/carrier.h"
 #include "device/ib_events.h"
 #include "memory/gpu_proof.h"
@@ -41,7 +42,7 @@ static int add(struct ib_nic *nic)
 	if (ret < 0 && count < ANYNET_MR_NICS) {
 		table.entries[count].nic = nic;
 		table.entries[count].cache =
-			ib_mr_cache_create(nic->verbs, nic->pd, nic->cfg->ib_relaxed);
+			ib_mr_cache_create(nic->verbs, nic->pd, anynet_net.cfg->ib_relaxed);
 		ret = table.entries[count].cache ? (int)count : -ENOMEM;
 		if (ret >= 0)
 			atomic_store_explicit(&table.count, count + 1, memory_order_release);

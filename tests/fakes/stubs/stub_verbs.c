@@ -240,7 +240,7 @@ static int close_device(struct ibv_context *context)
 	return 0;
 }
 
-void stub_offer(const struct anynet_config *cfg)
+void stub_offer(void)
 {
 	struct verbs verbs = {
 		.get_device_list = get_device_list,
@@ -265,6 +265,6 @@ void stub_offer(const struct anynet_config *cfg)
 	stub_qp_functions(&verbs, &stub.context);
 	strcpy(stub.device.name, STUB_NAME);
 	stub.list[0] = &stub.device;
-	ib_nic_offer_start(cfg, &verbs);
+	ib_nic_offer_start(&verbs);
 	ib_nic_offer(STUB_NAME, 1, true, false);
 }

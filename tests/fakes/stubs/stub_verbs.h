@@ -16,7 +16,7 @@
 #define STUB_NAME "stub0" /* of the verbs device, which has two InfiniBand ports */
 
 /* Offer port 1 of it; once. */
-void stub_offer(const struct anynet_config *cfg);
+void stub_offer(void);
 
 /* The value of rdma_cm_id.verbs. */
 struct ibv_context *stub_context(void);

@@ -97,7 +97,7 @@ static bool failure_is_named(void)
 
 	setenv("NCCL_DEBUG", "INFO", 1);
 	pair_setup(&state);
-	stub_offer(&local_cfg);
+	stub_offer();
 	refused = 2;
 	ib_events_fd(); /* by the background thread, before the nic is opened */
 	errno = EPERM;
