@@ -64,27 +64,20 @@ gid_route_check gid_has_route;
 struct gid_wish {
 	const struct anynet_config *cfg; /* ib_gid_index, ib_roce_version and others */
 	uint8_t link_layer;
-	const struct gid *peers; /* GIDs of the peer's port: raw, type, and the index there */
-	int peer_count;          /* 0 = the peer is not known yet */
-	/* If the peer is not known: a GID with an address like the peer's. NULL = none */
-	const struct gid *near;
+	const struct gid *peer;  /* the peer's GID: raw and type; NULL = not known yet */
+	const struct gid *near;  /* then a GID with an address like the peer's; NULL = none */
 	gid_route_check *routes; /* NULL = assume a route to every peer */
 };
 
-/* The choice: own[pair.own], to reach peers[pair.peer]; -1 = none. */
-struct gid_pair {
-	int own, peer;
-};
-
 /*
- * Chooses one of the port's GIDs and, if the peer is known, one of its GIDs with the same type and family; a `near` GID
- * need not match. Criteria of a RoCE port, most important first: not link-local, the wanted RoCE version, a route, the
- * wanted family, the most leading bits in common, the lowest indices. On InfiniBand: the routable GID, or else the first.
+ * Chooses one of the port's GIDs; if the peer's is known, one of the same type and family. A `near` GID need not match.
+ * Criteria of a RoCE port, most important first: not link-local, the wanted RoCE version, a route, the wanted family, the
+ * most leading bits in common, the lowest index. On InfiniBand: the routable GID, or else the first.
  *
- * 0; -EADDRNOTAVAIL: no GID can be used; -EHOSTUNREACH: none matches one of the peer's. On an error `why`, of
+ * Its place in `own`; -EADDRNOTAVAIL: no GID can be used; -EHOSTUNREACH: none matches the peer's. On an error `why`, of
  * `why_bytes`, gets the reason.
  */
-int gid_choose(const struct gid_wish *wish, const struct gid *own, int own_count,
-	       struct gid_pair *pair, char *why, size_t why_bytes);
+int gid_choose(const struct gid_wish *wish, const struct gid *own, int own_count, char *why,
+	       size_t why_bytes);
 
 #endif

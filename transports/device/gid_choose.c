@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The choice of a GID, and of one of the peer's; see gid.h. */
+/* The choice of a GID; see gid.h. */
 #include "device/gid.h"
 
 #include <errno.h>
@@ -30,14 +30,14 @@ bool gid_has_route(const struct gid *own, const struct gid *peer)
 	return found;
 }
 
-/* Score of a pair, most important criterion first. */
+/* Score of a GID, most important criterion first. */
 struct score {
-	bool global;           /* not link-local, so not limited to one link */
-	bool version;          /* has the wanted RoCE version */
-	bool route;            /* has a route to the peer, or else to itself */
-	bool family;           /* has the wanted family */
-	int common_bits;       /* leading bits in common with the peer's address */
-	int later, later_peer; /* negative indices: lower ones win */
+	bool global;     /* not link-local, so not limited to one link */
+	bool version;    /* has the wanted RoCE version */
+	bool route;      /* has a route to the peer, or else to itself */
+	bool family;     /* has the wanted family */
+	int common_bits; /* leading bits in common with the peer's address */
+	int later;       /* the negative index: a lower one wins */
 };
 
 static int compare(const struct score *a, const struct score *b)
@@ -52,9 +52,7 @@ static int compare(const struct score *a, const struct score *b)
 		return a->family - b->family;
 	if (a->common_bits != b->common_bits)
 		return a->common_bits - b->common_bits;
-	if (a->later != b->later)
-		return a->later - b->later;
-	return a->later_peer - b->later_peer;
+	return a->later - b->later;
 }
 
 static enum ibv_gid_type wanted_type(const struct anynet_config *cfg)
@@ -62,10 +60,9 @@ static enum ibv_gid_type wanted_type(const struct anynet_config *cfg)
 	return cfg->ib_roce_version == 1 ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2;
 }
 
-/* `peer`: its GID, or one near it; NULL = not known. */
-static struct score score_of(const struct gid_wish *wish, const struct gid *own,
-			     const struct gid *peer)
+static struct score score_of(const struct gid_wish *wish, const struct gid *own)
 {
+	const struct gid *peer = wish->peer ? wish->peer : wish->near;
 	int family = gid_is_ipv4(&own->raw) ? AF_INET : AF_INET6;
 
 	return (struct score){
@@ -75,7 +72,6 @@ static struct score score_of(const struct gid_wish *wish, const struct gid *own,
 		.family = family == wish->cfg->ib_addr_family,
 		.common_bits = peer ? subnet_common_bits(own->raw.raw, peer->raw.raw, 128) : 0,
 		.later = -own->index,
-		.later_peer = peer ? -peer->index : 0,
 	};
 }
 
@@ -121,22 +117,17 @@ static int find_index(const struct gid *gids, int count, int index)
 
 /* An InfiniBand port has a GID for packets within its subnet, and may have another one for routers. */
 static int choose_infiniband(const struct gid_wish *wish, const struct gid *own, int own_count,
-			     struct gid_pair *pair, char *why, size_t why_bytes)
+			     char *why, size_t why_bytes)
 {
 	int flid = find_index(own, own_count, wish->cfg->ib_flid_gid_index);
+	int chosen = flid >= 0 && gid_flid(&own[flid].raw) ? flid : find_index(own, own_count, 0);
 
-	pair->own = flid >= 0 && gid_flid(&own[flid].raw) ? flid : find_index(own, own_count, 0);
-	if (pair->own < 0) {
+	if (chosen < 0) {
 		snprintf(why, why_bytes, "its GID table is empty");
 		return -EADDRNOTAVAIL;
 	}
-	if (!wish->peer_count)
-		return 0;
-	for (int i = 0; i < wish->peer_count && pair->peer < 0; i++)
-		if (wish->peers[i].type == IBV_GID_TYPE_IB)
-			pair->peer = i;
-	if (pair->peer >= 0)
-		return 0;
+	if (!wish->peer || wish->peer->type == IBV_GID_TYPE_IB)
+		return chosen;
 	snprintf(why, why_bytes, "it is an InfiniBand port, the peer's a RoCE port");
 	return -EHOSTUNREACH;
 }
@@ -154,65 +145,42 @@ static int no_candidate(const struct anynet_config *cfg, int own_count, char *wh
 	return -EADDRNOTAVAIL;
 }
 
-/* Replaces *pair and *best if a pair with own[i] is better. */
-static void try_pairs(const struct gid_wish *wish, const struct gid *own, int i, struct score *best,
-		      struct gid_pair *pair)
-{
-	for (int j = 0; j < wish->peer_count; j++) {
-		struct score score;
-
-		if (!go_together(&own[i], &wish->peers[j]))
-			continue;
-		score = score_of(wish, &own[i], &wish->peers[j]);
-		if (pair->own >= 0 && compare(&score, best) <= 0)
-			continue;
-		*best = score;
-		*pair = (struct gid_pair){ i, j };
-	}
-}
-
-static void try_alone(const struct gid_wish *wish, const struct gid *own, int i, struct score *best,
-		      struct gid_pair *pair)
-{
-	struct score score = score_of(wish, &own[i], wish->near);
-
-	if (pair->own < 0 || compare(&score, best) > 0) {
-		*best = score;
-		pair->own = i;
-	}
-}
-
 static int no_pair(const struct gid_wish *wish, const struct gid *own, char *why, size_t why_bytes)
 {
 	char mine[INET6_ADDRSTRLEN], theirs[INET6_ADDRSTRLEN];
 
 	snprintf(why, why_bytes, "GID %s (%s) does not match the peer's %s (%s)",
 		 gid_text(&own->raw, mine), gid_type_text(own->type),
-		 gid_text(&wish->peers[0].raw, theirs), gid_type_text(wish->peers[0].type));
+		 gid_text(&wish->peer->raw, theirs), gid_type_text(wish->peer->type));
 	return -EHOSTUNREACH;
 }
 
-int gid_choose(const struct gid_wish *wish, const struct gid *own, int own_count,
-	       struct gid_pair *pair, char *why, size_t why_bytes)
+int gid_choose(const struct gid_wish *wish, const struct gid *own, int own_count, char *why,
+	       size_t why_bytes)
 {
 	struct score best = { .version = false };
 	const struct gid *any = NULL;
+	int chosen = -1;
 
-	*pair = (struct gid_pair){ -1, -1 };
 	if (wish->link_layer == IBV_LINK_LAYER_INFINIBAND)
-		return choose_infiniband(wish, own, own_count, pair, why, why_bytes);
+		return choose_infiniband(wish, own, own_count, why, why_bytes);
 	for (int i = 0; i < own_count; i++) {
+		struct score score;
+
 		if (!is_candidate(wish->cfg, &own[i]))
 			continue;
 		if (!any)
 			any = &own[i];
-		if (wish->peer_count)
-			try_pairs(wish, own, i, &best, pair);
-		else
-			try_alone(wish, own, i, &best, pair);
+		if (wish->peer && !go_together(&own[i], wish->peer))
+			continue;
+		score = score_of(wish, &own[i]);
+		if (chosen >= 0 && compare(&score, &best) <= 0)
+			continue;
+		best = score;
+		chosen = i;
 	}
-	if (pair->own >= 0)
-		return 0;
+	if (chosen >= 0)
+		return chosen;
 	return any ? no_pair(wish, any, why, why_bytes)
 		   : no_candidate(wish->cfg, own_count, why, why_bytes);
 }

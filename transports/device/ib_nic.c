@@ -240,11 +240,7 @@ static bool dials_by_port(const struct ib_nic *nic)
 int ib_nic_choose_gid(struct ib_nic *nic, const struct gid *peer, const struct sockaddr_storage *to,
 		      struct gid *own, char *why, size_t why_bytes)
 {
-	struct gid_wish wish = { .cfg = anynet_net.cfg,
-				 .peers = peer,
-				 .peer_count = peer != NULL,
-				 .routes = gid_has_route };
-	struct gid_pair pair;
+	struct gid_wish wish = { .cfg = anynet_net.cfg, .peer = peer, .routes = gid_has_route };
 	struct gid near;
 	int ret;
 
@@ -254,11 +250,11 @@ int ib_nic_choose_gid(struct ib_nic *nic, const struct gid *peer, const struct s
 		near = gid_of_addr(to);
 		wish.near = &near;
 	}
-	ret = gid_choose(&wish, nic->state.gids.gids, nic->state.gids.count, &pair, why, why_bytes);
-	if (!ret)
-		*own = nic->state.gids.gids[pair.own];
+	ret = gid_choose(&wish, nic->state.gids.gids, nic->state.gids.count, why, why_bytes);
+	if (ret >= 0)
+		*own = nic->state.gids.gids[ret];
 	pthread_mutex_unlock(&nic->lock);
-	return ret;
+	return ret < 0 ? ret : 0;
 }
 
 /* --- peers that are not found --- */

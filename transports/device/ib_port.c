@@ -100,19 +100,18 @@ static int read_gids(const struct anynet_config *cfg, const struct verbs_port *p
 				       .link_layer = state->attr.link_layer,
 				       .routes = gid_has_route };
 	int ret = gid_table_read(port, &state->attr, sysfs, &state->gids);
-	struct gid_pair pair;
 	char reason[160];
 
 	if (ret) {
 		snprintf(why, why_bytes, "its GIDs cannot be read: %s", error_text(-ret));
 		return -EIO;
 	}
-	ret = gid_choose(&wish, state->gids.gids, state->gids.count, &pair, reason, sizeof(reason));
-	if (ret) {
+	ret = gid_choose(&wish, state->gids.gids, state->gids.count, reason, sizeof(reason));
+	if (ret < 0) {
 		snprintf(why, why_bytes, "port is ACTIVE but %s", reason);
 		return ret;
 	}
-	state->gid = state->gids.gids[pair.own];
+	state->gid = state->gids.gids[ret];
 	return 0;
 }
 
