@@ -12,9 +12,6 @@
 
 #include "device/sysfs.h"
 
-/* Entries of a port's table that a queue pair can name: sgid_index has 8 bits. */
-#define ENTRIES_MAX (UINT8_MAX + 1)
-
 /* Max entries of all ports of a device. libibverbs passes their size in bytes to the kernel in 16 bits and fails with
  * EINVAL if it is larger (rdma-core 44). */
 #define ENTRIES_ROOM (UINT16_MAX / sizeof(struct ibv_gid_entry))
@@ -113,17 +110,16 @@ static int by_index(const void *a, const void *b)
 	return ((const struct gid *)a)->index - ((const struct gid *)b)->index;
 }
 
-/* Reads all ports of the device in one call. 0; -EOPNOTSUPP: the library has no such call, or it failed; -ENOMEM. */
-static int read_at_once(const struct verbs_port *port, struct gid_table *table)
+/* Reads all ports of the device in one call. False: the library has no such call, or it has failed. */
+static bool read_at_once(const struct verbs_port *port, struct gid_table *table)
 {
-	struct ibv_gid_entry *entries;
-	ssize_t count = -1;
+	struct ibv_gid_entry *entries = NULL;
+	ssize_t count;
 
-	if (!port->verbs->query_gid_table)
-		return -EOPNOTSUPP;
-	entries = calloc(ENTRIES_ROOM, sizeof(*entries));
+	if (port->verbs->query_gid_table)
+		entries = calloc(ENTRIES_ROOM, sizeof(*entries));
 	if (!entries)
-		return -ENOMEM;
+		return false;
 	count = port->verbs->query_gid_table(port->context, entries, ENTRIES_ROOM, 0,
 					     sizeof(*entries));
 	for (ssize_t i = 0; i < count; i++) {
@@ -132,7 +128,7 @@ static int read_at_once(const struct verbs_port *port, struct gid_table *table)
 
 		if (entry->port_num != port->number || gid_is_zero(&entry->gid))
 			continue;
-		if (entry->gid_index >= ENTRIES_MAX)
+		if (entry->gid_index >= GIDS_MAX)
 			continue;
 		gid = add(table, &entry->gid, (int)entry->gid_index);
 		if (!gid)
@@ -142,7 +138,7 @@ static int read_at_once(const struct verbs_port *port, struct gid_table *table)
 	}
 	free(entries);
 	qsort(table->gids, (size_t)table->count, sizeof(table->gids[0]), by_index);
-	return count < 0 ? -EOPNOTSUPP : 0;
+	return count >= 0;
 }
 
 /* Reads the line in gid_attrs/<what>/<index> of the port; "" = none. */
@@ -170,7 +166,7 @@ static int read_one_by_one(const struct verbs_port *port, const struct ibv_port_
 {
 	int failed = 0;
 
-	for (int i = 0; i < attr->gid_tbl_len && i < ENTRIES_MAX; i++) {
+	for (int i = 0; i < attr->gid_tbl_len && i < GIDS_MAX; i++) {
 		union ibv_gid raw;
 		struct gid *gid;
 
@@ -195,8 +191,5 @@ int gid_table_read(const struct verbs_port *port, const struct ibv_port_attr *at
 		   const char *sysfs, struct gid_table *table)
 {
 	table->count = 0;
-	if (!read_at_once(port, table))
-		return 0;
-	table->count = 0;
-	return read_one_by_one(port, attr, sysfs, table);
+	return read_at_once(port, table) ? 0 : read_one_by_one(port, attr, sysfs, table);
 }

@@ -17,7 +17,8 @@
 
 #include "device/verbs.h"
 
-#define GIDS_MAX 256 /* max entries kept of a port; adapters' tables have this size */
+/* Entries of a port's table that a queue pair can name: sgid_index has 8 bits. */
+#define GIDS_MAX (UINT8_MAX + 1)
 
 struct gid {
 	union ibv_gid raw;
