@@ -22,7 +22,6 @@ void interfaces_read(struct interfaces *interfaces, const struct anynet_config *
 	interfaces->verdicts =
 		memory_get((interfaces->table.link_count + 1) * sizeof(*interfaces->verdicts));
 	netif_choose(&interfaces->table, cfg, false, interfaces->verdicts, &interfaces->notes);
-	netif_prefer_ipoib(&interfaces->table, cfg, interfaces->verdicts);
 }
 
 bool interface_works(const struct interfaces *interfaces, size_t i)

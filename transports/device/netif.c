@@ -317,6 +317,26 @@ static bool judge_with_fallbacks(struct choosing *choosing, const struct anynet_
 	return false;
 }
 
+/* If IP over InfiniBand is chosen, drops all other interfaces, unless the settings name interfaces or a subnet. NCCL's
+ * Socket net does so by the names ib* (src/misc/socket.cc:206@v2.30.7). */
+static void prefer_ipoib(const struct netif_table *table, const struct anynet_config *cfg,
+			 struct netif_verdict *verdicts)
+{
+	size_t first = 0;
+
+	while (first < table->link_count &&
+	       !(verdicts[first].chosen && netif_is_ipoib(&table->links[first])))
+		first++;
+	if (first == table->link_count || *cfg->socket_subnet ||
+	    (*cfg->socket_ifname && !name_filter_excludes(cfg->socket_ifname)))
+		return;
+	for (size_t i = 0; i < table->link_count; i++)
+		if (verdicts[i].chosen && !netif_is_ipoib(&table->links[i]))
+			refuse(&verdicts[i],
+			       "%s is IP over InfiniBand; anynet uses it alone, as NCCL does",
+			       table->links[first].name);
+}
+
 void netif_choose(const struct netif_table *table, const struct anynet_config *cfg, bool stands_by,
 		  struct netif_verdict *verdicts, struct netif_notes *notes)
 {
@@ -340,22 +360,6 @@ void netif_choose(const struct netif_table *table, const struct anynet_config *c
 	keep_best_class(&choosing);
 	find_slow(&choosing, stands_by);
 	keep_one_per_wire(&choosing);
-}
-
-void netif_prefer_ipoib(const struct netif_table *table, const struct anynet_config *cfg,
-			struct netif_verdict *verdicts)
-{
-	size_t first = 0;
-
-	while (first < table->link_count &&
-	       !(verdicts[first].chosen && netif_is_ipoib(&table->links[first])))
-		first++;
-	if (first == table->link_count || *cfg->socket_subnet ||
-	    (*cfg->socket_ifname && !name_filter_excludes(cfg->socket_ifname)))
-		return;
-	for (size_t i = 0; i < table->link_count; i++)
-		if (verdicts[i].chosen && !netif_is_ipoib(&table->links[i]))
-			refuse(&verdicts[i],
-			       "%s is IP over InfiniBand; anynet uses it alone, as NCCL does",
-			       table->links[first].name);
+	if (!stands_by)
+		prefer_ipoib(table, cfg, verdicts);
 }

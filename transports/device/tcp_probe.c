@@ -119,8 +119,6 @@ void tcp_probe_table(const struct anynet_config *cfg, const struct netif_table *
 		return;
 	}
 	netif_choose(table, cfg, probe->stands_by, verdicts, &notes);
-	if (!probe->stands_by)
-		netif_prefer_ipoib(table, cfg, verdicts);
 	note(probe, "NCCL_SOCKET_IFNAME", notes.ifname);
 	note(probe, "NCCL_SOCKET_FAMILY", notes.family);
 	note(probe, cfg->socket_subnet_own ? "ANYNET_SOCKET_SUBNET" : cfg->socket_subnet,

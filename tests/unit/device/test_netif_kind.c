@@ -123,10 +123,18 @@ static void test_bonds_vlans_and_bridges_on_nics_are_real(void **state)
 	bridge = table_add(&table, "br0", "bridge", "10.0.1.2");
 	table_add(&table, "docker0", "bridge", "172.17.0.1");
 	table_add(&table, "eth0", "", "")->master = bridge->index;
-	table_add(&table, "ib0", "", "10.0.2.2")->type = ARPHRD_INFINIBAND;
 	table_add(&table, "eth9.5", "vlan", "10.0.3.2");
-	expect_chosen("bond0 10.0.0.2, br0 10.0.1.2, ib0 10.0.2.2, eth9.5 10.0.3.2");
+	expect_chosen("bond0 10.0.0.2, br0 10.0.1.2, eth9.5 10.0.3.2");
 	expect_reason("eth0", "has no IP address");
+}
+
+static void test_ip_over_infiniband_is_real(void **state)
+{
+	(void)state;
+	table_add(&table, "a0", "veth", "172.17.0.1/16");
+	table_add(&table, "ib0", "", "10.0.2.2")->type = ARPHRD_INFINIBAND;
+	expect_chosen("ib0 10.0.2.2");
+	expect_reason("a0", "ib0 is preferred to veth");
 }
 
 /* OpenShift: the host's address is on the bridge br-ex. */
@@ -193,6 +201,7 @@ int main(void)
 		T(test_lo_is_used_only_when_alone),
 		T(test_the_address_of_a_routed_host_is_on_lo_or_dummy),
 		T(test_bonds_vlans_and_bridges_on_nics_are_real),
+		T(test_ip_over_infiniband_is_real),
 		T(test_open_vswitch_on_a_nic_is_real),
 		T(test_a_bridge_of_veths_is_not_real),
 		T(test_which_interfaces_copy),
