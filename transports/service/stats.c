@@ -19,8 +19,7 @@
 
 /* Used by one thread at a time, without a lock. */
 static struct {
-	bool begun; /* stats_begin was called; without a page it is disabled, or failed */
-	struct stats_page page;
+	struct stats_page page; /* fd < 0: the settings want none, or it has failed */
 	uint64_t next_id;
 	uint64_t started_ms;
 	unsigned slots;                    /* records used so far */
@@ -271,7 +270,6 @@ void stats_begin(void)
 	int ret;
 
 	stats_end();
-	stats.begun = true;
 	if (!stats_are_on())
 		return;
 	memset(stats.sums, 0, sizeof(stats.sums));
@@ -289,8 +287,6 @@ bool stats_look(void)
 {
 	static struct round round;
 
-	if (!stats.begun)
-		stats_begin();
 	if (stats.page.fd < 0)
 		return false;
 	memset(&round, 0, sizeof(round));
@@ -315,6 +311,5 @@ bool stats_look(void)
 
 void stats_end(void)
 {
-	stats.begun = false;
 	stats_page_close(&stats.page);
 }

@@ -22,11 +22,11 @@ bool stats_leave(uint64_t ms);
 /* Do the settings want a page? */
 bool stats_are_on(void);
 
-/* Create the page, if the settings want one. */
+/* Create the page, if the settings want one. Removes an older one. */
 void stats_begin(void);
 
-/* Write the state of the comms in the registry; calls stats_begin first if necessary. A comm whose lock cannot be taken
- * keeps its previous record. False: there is no page, and no further call makes one before stats_end. */
+/* Write the state of the comms in the registry. A comm whose lock cannot be taken keeps its previous record. False: there is
+ * no page, before the next stats_begin. */
 bool stats_look(void);
 
 /* Remove the page: the last comm is gone. */

@@ -21,37 +21,44 @@ static bool wait_for_change(struct timespec until)
 	return !pthread_cond_timedwait(&writer.changed, &writer.lock, &until);
 }
 
-/* With writer.lock. Without a page there is nothing to do until no comm is left. */
-static void wait_for_next(bool writes)
+/* Waits for the next look. False: no comm is left. Without a page there is nothing to do until then. */
+static bool goes_on(bool writes)
 {
-	if (writes)
+	bool wanted;
+
+	pthread_mutex_lock(&writer.lock);
+	if (writer.wanted && writes)
 		wait_for_change(thread_after(ANYNET_STATS_LOOK_MS));
-	else
+	else if (writer.wanted)
 		pthread_cond_wait(&writer.changed, &writer.lock);
+	wanted = writer.wanted;
+	pthread_mutex_unlock(&writer.lock);
+	return wanted;
+}
+
+/* False: there are comms again. */
+static bool ends(void)
+{
+	bool over;
+
+	pthread_mutex_lock(&writer.lock);
+	writer.runs = writer.wanted;
+	pthread_cond_broadcast(&writer.changed);
+	over = !writer.runs;
+	pthread_mutex_unlock(&writer.lock);
+	return over;
 }
 
 /* Calls stats_look at least once, even if no comm is left by then, because that removes stale pages of other
  * processes. */
 static void *write_stats(void *arg)
 {
-	bool writes;
-
-	pthread_mutex_lock(&writer.lock);
 	do {
-		do {
-			pthread_mutex_unlock(&writer.lock);
-			writes = stats_look();
-			pthread_mutex_lock(&writer.lock);
-			if (writer.wanted)
-				wait_for_next(writes);
-		} while (writer.wanted);
-		pthread_mutex_unlock(&writer.lock);
+		stats_begin();
+		while (goes_on(stats_look()))
+			;
 		stats_end();
-		pthread_mutex_lock(&writer.lock);
-	} while (writer.wanted);
-	writer.runs = false;
-	pthread_cond_broadcast(&writer.changed);
-	pthread_mutex_unlock(&writer.lock);
+	} while (!ends());
 	return arg;
 }
 
