@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "config_names.h"
 #include "config_parse.h"
@@ -221,16 +220,11 @@ static const char *format_time(int ms, char *buf, size_t bytes)
 	return buf;
 }
 
-static const char *transport_name(int transport)
+static const char *format_choice(const struct anynet_choice *choice, int value)
 {
-	return transport == ANYNET_CHOOSE_IB    ? "ib"
-	       : transport == ANYNET_CHOOSE_TCP ? "tcp"
-						: "auto";
-}
-
-static const char *family_name(int family)
-{
-	return family == AF_INET ? "AF_INET" : family == AF_INET6 ? "AF_INET6" : "any";
+	while (choice->text && choice->value != value)
+		choice++;
+	return choice->text;
 }
 
 const char *anynet_config_format(const struct anynet_config_row *row,
@@ -253,12 +247,8 @@ const char *anynet_config_format(const struct anynet_config_row *row,
 		snprintf(buf, bytes, "auto");
 	else if (row->parse == anynet_parse_flag)
 		snprintf(buf, bytes, "%d", *(const bool *)field);
-	else if (row->parse == anynet_parse_switch)
-		snprintf(buf, bytes, "%s", *number < 0 ? "auto" : *number ? "on" : "off");
-	else if (row->parse == anynet_parse_transport)
-		snprintf(buf, bytes, "%s", transport_name(*number));
-	else if (row->parse == anynet_parse_family)
-		snprintf(buf, bytes, "%s", family_name(*number));
+	else if (row->choices)
+		snprintf(buf, bytes, "%s", format_choice(row->choices, *number));
 	else
 		snprintf(buf, bytes, "%s", (const char *)field);
 	return buf;

@@ -15,31 +15,34 @@
 
 #define CHUNK_MULTIPLE 128 /* an LL128 line must not be split (net-api.md §3.5) */
 
-struct choice {
-	const char *text;
-	int value;
+const struct anynet_choice anynet_switch_choices[] = {
+	{ "auto", ANYNET_SWITCH_AUTO },
+	{ "on", ANYNET_SWITCH_ON },
+	{ "off", ANYNET_SWITCH_OFF },
+	{ "1", ANYNET_SWITCH_ON },
+	{ "0", ANYNET_SWITCH_OFF },
+	{ "yes", ANYNET_SWITCH_ON },
+	{ "no", ANYNET_SWITCH_OFF },
+	{ "true", ANYNET_SWITCH_ON },
+	{ "false", ANYNET_SWITCH_OFF },
+	{ "-1", ANYNET_SWITCH_AUTO },
+	{ .text = NULL },
 };
 
-static const struct choice switch_choices[] = {
-	{ "auto", ANYNET_SWITCH_AUTO }, { "on", ANYNET_SWITCH_ON },
-	{ "off", ANYNET_SWITCH_OFF },   { "1", ANYNET_SWITCH_ON },
-	{ "0", ANYNET_SWITCH_OFF },     { "yes", ANYNET_SWITCH_ON },
-	{ "no", ANYNET_SWITCH_OFF },    { "true", ANYNET_SWITCH_ON },
-	{ "false", ANYNET_SWITCH_OFF }, { "-1", ANYNET_SWITCH_AUTO },
-};
-
-static const struct choice transport_choices[] = {
+const struct anynet_choice anynet_transport_choices[] = {
 	{ "auto", ANYNET_CHOOSE_AUTO },
 	{ "ib", ANYNET_CHOOSE_IB },
 	{ "tcp", ANYNET_CHOOSE_TCP },
 	{ "socket", ANYNET_CHOOSE_TCP },
+	{ .text = NULL },
 };
 
-static const struct choice family_choices[] = {
+const struct anynet_choice anynet_family_choices[] = {
 	{ "any", AF_UNSPEC },
 	{ "AF_INET", AF_INET },
 	{ "AF_INET6", AF_INET6 },
 	{ "auto", AF_UNSPEC },
+	{ .text = NULL },
 };
 
 static void *field(const struct anynet_config_row *row, struct anynet_config *cfg)
@@ -47,11 +50,11 @@ static void *field(const struct anynet_config_row *row, struct anynet_config *cf
 	return (char *)cfg + row->offset;
 }
 
-static int choose(const struct choice *choices, size_t count, const char *text, int *value)
+static int choose(const struct anynet_choice *choice, const char *text, int *value)
 {
-	for (size_t i = 0; i < count; i++) {
-		if (anynet_same_word(text, choices[i].text)) {
-			*value = choices[i].value;
+	for (; choice->text; choice++) {
+		if (anynet_same_word(text, choice->text)) {
+			*value = choice->value;
 			return 0;
 		}
 	}
@@ -138,30 +141,17 @@ int anynet_parse_flag(const struct anynet_config_row *row, const char *text,
 
 	if (!anynet_parse_number(text, &number))
 		*flag = number != 0; /* as NCCL reads NCCL_IB_DISABLE */
-	else if (!choose(switch_choices, ARRAY_SIZE(switch_choices), text, &value) &&
-		 value != ANYNET_SWITCH_AUTO)
+	else if (!choose(anynet_switch_choices, text, &value) && value != ANYNET_SWITCH_AUTO)
 		*flag = value == ANYNET_SWITCH_ON;
 	else
 		return -EINVAL;
 	return 0;
 }
 
-int anynet_parse_switch(const struct anynet_config_row *row, const char *text,
+int anynet_parse_choice(const struct anynet_config_row *row, const char *text,
 			struct anynet_config *cfg)
 {
-	return choose(switch_choices, ARRAY_SIZE(switch_choices), text, field(row, cfg));
-}
-
-int anynet_parse_transport(const struct anynet_config_row *row, const char *text,
-			   struct anynet_config *cfg)
-{
-	return choose(transport_choices, ARRAY_SIZE(transport_choices), text, field(row, cfg));
-}
-
-int anynet_parse_family(const struct anynet_config_row *row, const char *text,
-			struct anynet_config *cfg)
-{
-	return choose(family_choices, ARRAY_SIZE(family_choices), text, field(row, cfg));
+	return choose(row->choices, text, field(row, cfg));
 }
 
 int anynet_parse_int(const struct anynet_config_row *row, const char *text,

@@ -19,7 +19,7 @@ typedef int anynet_config_parser(const struct anynet_config_row *row, const char
 
 /* Field types in parentheses. Numbers have the syntax that NCCL accepts: strtoll with base 0, no text behind them. */
 anynet_config_parser anynet_parse_flag;       /* (bool) 0 or any other number, on/off, … */
-anynet_config_parser anynet_parse_switch;     /* (int) enum anynet_switch */
+anynet_config_parser anynet_parse_choice;     /* (int) a word of row->choices */
 anynet_config_parser anynet_parse_int;        /* (int) row->min … row->max */
 anynet_config_parser anynet_parse_auto_int;   /* (int) as _int, or auto */
 anynet_config_parser anynet_parse_size;       /* (size_t) bytes, suffix k, m or g */
@@ -34,9 +34,11 @@ anynet_config_parser anynet_parse_word;       /* (char[]) letters, digits, '_' a
 anynet_config_parser anynet_parse_subnet;     /* (char[]) address[/prefix], or as NCCL_COMM_ID */
 anynet_config_parser anynet_parse_network;    /* (char[]) address[/prefix] */
 anynet_config_parser anynet_parse_networks;   /* (char[]) address[/prefix],… or "none" */
-anynet_config_parser anynet_parse_transport;  /* (int) enum anynet_transport_choice */
-anynet_config_parser anynet_parse_family;     /* (int) AF_… */
 anynet_config_parser anynet_parse_ports;      /* (int, int) port_min and port_max */
+
+/* The words of enum anynet_switch, of enum anynet_transport_choice, and of AF_…. */
+extern const struct anynet_choice anynet_switch_choices[], anynet_transport_choices[],
+	anynet_family_choices[];
 
 /* Parse a number in NCCL's syntax. 0 or -EINVAL. */
 int anynet_parse_number(const char *text, long *value);

@@ -17,7 +17,9 @@
 #define TEXT_FIELD(parser, member) \
 	FIELD(parser, member), .max = sizeof(((struct anynet_config *)NULL)->member) - 1
 #define FLAG_FIELD(member)   FIELD(anynet_parse_flag, member), .accepts = "0 or 1"
-#define SWITCH_FIELD(member) FIELD(anynet_parse_switch, member), .accepts = "auto, on or off"
+#define CHOICE_FIELD(words, member) FIELD(anynet_parse_choice, member), .choices = words
+#define SWITCH_FIELD(member) \
+	CHOICE_FIELD(anynet_switch_choices, member), .accepts = "auto, on or off"
 
 const struct anynet_config_row anynet_config_rows[] = {
 	{
@@ -27,7 +29,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.doc = "Networks to offer to NCCL. `auto`: InfiniBand and RoCE where they work, otherwise "
 		       "TCP, and one log line says why. `ib`: the same, but two hosts that both have such "
 		       "ports and cannot connect through them are an error. `tcp`: TCP only.",
-		FIELD(anynet_parse_transport, transport),
+		CHOICE_FIELD(anynet_transport_choices, transport),
 	},
 #include "config_rows_ib.def"
 	{
@@ -46,7 +48,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.initial = "any",
 		.accepts = "any, AF_INET or AF_INET6",
 		.doc = "Address family. `any`: the first usable address of an interface, IPv4 before IPv6.",
-		FIELD(anynet_parse_family, socket_family),
+		CHOICE_FIELD(anynet_family_choices, socket_family),
 	},
 	{
 		.name = "ANYNET_SOCKET_SUBNET",

@@ -99,6 +99,12 @@ struct anynet_config {
 /* Origin of a value, for `anynet config`. */
 enum anynet_config_source { ANYNET_FROM_DEFAULT, ANYNET_FROM_ENV, ANYNET_FROM_ALIAS };
 
+/* A word and what it means. */
+struct anynet_choice {
+	const char *text;
+	int value;
+};
+
 /*
  * One row. `initial` has the form that a user types and goes through `parse` like any other value, so the tests cover
  * defaults. `parse` writes the field and returns 0, or leaves the field unchanged and returns -EINVAL.
@@ -114,6 +120,8 @@ struct anynet_config_row {
 		     struct anynet_config *cfg);
 	size_t offset; /* of the field in struct anynet_config */
 	long min, max; /* bounds of a number; max of a text: its length without the NUL */
+	const struct anynet_choice
+		*choices; /* of a word, up to text NULL; a value's first word is the one to print */
 	bool lowered; /* a larger number in `alias` counts as max, as in NCCL, and users' scripts rely on that */
 };
 
