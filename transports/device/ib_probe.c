@@ -34,7 +34,7 @@ struct ib_probe {
 	const struct anynet_config *cfg;
 	struct anynet_probe *out;
 	struct verbs verbs;
-	struct ib_found *found; /* the ports to offer, PROBE_IB_MAX entries; NULL = no memory */
+	struct ib_found *found; /* the ports to offer, PROBE_IB_MAX entries */
 	int found_count;
 };
 
@@ -122,8 +122,8 @@ static void accept_port(struct ib_probe *probe, const struct verbs_port *port,
 {
 	char text[180], why[ANYNET_REASON_BYTES];
 
-	if (!probe->found || prove(probe, port, state, why, sizeof(why))) {
-		refuse(probe, name, "%s", probe->found ? why : "out of memory");
+	if (prove(probe, port, state, why, sizeof(why))) {
+		refuse(probe, name, "%s", why);
 		return;
 	}
 	describe_port(probe, state, text, sizeof(text));
@@ -336,7 +336,10 @@ void anynet_ib_probe(const struct anynet_config *cfg, struct anynet_probe *out)
 	if (open_library(&probe))
 		return;
 	probe.found = calloc(PROBE_IB_MAX, sizeof(*probe.found));
-	probe_devices(&probe);
+	if (probe.found)
+		probe_devices(&probe);
+	else
+		refuse(&probe, "libibverbs", "out of memory");
 	if (probe.found_count)
 		offer_found(&probe);
 	free(probe.found);
