@@ -286,7 +286,7 @@ static void offer_found(struct ib_probe *probe)
 {
 	struct netif_table table;
 
-	if (netif_read(&table) || ib_standby_find(probe->cfg, probe->out)) {
+	if (netif_read(&table) || ib_standby_find(probe->cfg, &table, probe->out)) {
 		refuse(probe, "libibverbs", "cannot list the network interfaces");
 		netif_free(&table);
 		return;

@@ -10,6 +10,8 @@
 
 #include "base/socket.h"
 #include "device/name_filter.h"
+#include "device/sysfs.h"
+#include "device/tcp_probe.h"
 
 static struct {
 	struct anynet_device devices[IB_STANDBY_MAX];
@@ -43,7 +45,8 @@ static void report(const struct anynet_probe *tcp, struct anynet_probe *probe)
 	}
 }
 
-int ib_standby_find(const struct anynet_config *cfg, struct anynet_probe *probe)
+int ib_standby_find(const struct anynet_config *cfg, const struct netif_table *table,
+		    struct anynet_probe *probe)
 {
 	struct anynet_probe *tcp = calloc(1, sizeof(*tcp));
 
@@ -51,7 +54,7 @@ int ib_standby_find(const struct anynet_config *cfg, struct anynet_probe *probe)
 	if (!tcp)
 		return -ENOMEM;
 	tcp->stands_by = true; /* IPoIB is not enough: it fails together with InfiniBand */
-	anynet_tcp_probe(cfg, tcp);
+	tcp_probe_table(cfg, table, ANYNET_SYSFS, tcp);
 	for (int i = 0; i < tcp->device_count && i < IB_STANDBY_MAX; i++)
 		standby.devices[standby.count++] = tcp->devices[i];
 	report(tcp, probe);

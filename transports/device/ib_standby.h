@@ -19,9 +19,10 @@ const struct anynet_device *ib_standby_at(int i);
 
 /* --- for the probe, under the core's init lock --- */
 
-/* Runs TCP's probe and keeps its devices. Its verdicts go to *probe, usable ones as "standby: ". 0 or -ENOMEM; to find
+/* Runs TCP's probe on the table and keeps its devices. Its verdicts go to *probe, usable ones as "standby: ". 0 or -ENOMEM; to find
  * none is no error. */
-int ib_standby_find(const struct anynet_config *cfg, struct anynet_probe *probe);
+int ib_standby_find(const struct anynet_config *cfg, const struct netif_table *table,
+		    struct anynet_probe *probe);
 
 /* Sets their indices, from `first` on. */
 void ib_standby_number(int first);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The NICs that a comm of a device uses, and the number of streams (net.c): for NICs and fused devices. */
+/* The NICs that a comm of a device uses, and the number of streams (nics.c): for NICs and fused devices. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,6 +29,7 @@ const struct anynet_device *__wrap_ib_standby_at(int i)
 static void start(enum anynet_transport_kind transport, int count)
 {
 	struct anynet_probe probe = { .device_count = 0 };
+	struct netif_table table;
 
 	local_net_start();
 	local_cfg.stripe = ANYNET_SWITCH_AUTO;
@@ -48,7 +49,9 @@ static void start(enum anynet_transport_kind transport, int count)
 	ib_standby_drop();
 	if (transport == ANYNET_TRANSPORT_IB) {
 		snprintf(local_cfg.socket_ifname, sizeof(local_cfg.socket_ifname), "=lo");
-		assert_int_equal(ib_standby_find(&local_cfg, &probe), 0);
+		assert_int_equal(netif_read(&table), 0);
+		assert_int_equal(ib_standby_find(&local_cfg, &table, &probe), 0);
+		netif_free(&table);
 		ib_standby_number(count);
 	}
 	anynet_net_start(&local_cfg, nics, count);

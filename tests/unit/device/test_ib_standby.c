@@ -58,8 +58,8 @@ static void find_standbys(void)
 {
 	struct anynet_probe probe = { .device_count = 0 };
 
-	snprintf(cfg.socket_ifname, sizeof(cfg.socket_ifname), "lo"); /* of this host */
-	assert_int_equal(ib_standby_find(&cfg, &probe), 0);
+	snprintf(cfg.socket_ifname, sizeof(cfg.socket_ifname), "lo");
+	assert_int_equal(ib_standby_find(&cfg, &table, &probe), 0);
 	*cfg.socket_ifname = 0;
 }
 
