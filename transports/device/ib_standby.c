@@ -67,24 +67,15 @@ static const struct netif_addr *find_addr(const struct anynet_config *cfg,
 					  const struct netif_table *table, unsigned ifindex,
 					  const struct sockaddr_storage *wished)
 {
-	enum netif_rank best = NETIF_ADDR_LAST_RESORT;
-	const struct netif_addr *found = NULL;
-
 	for (size_t i = 0; i < table->addr_count; i++) {
 		const struct netif_addr *addr = &table->addrs[i];
-		enum netif_rank rank = netif_rank(&addr->addr, addr->fading);
 
-		if (addr->ifindex != ifindex || rank >= NETIF_ADDR_LAST_RESORT ||
-		    (cfg->socket_family != AF_UNSPEC && addr->addr.ss_family != cfg->socket_family))
-			continue;
-		if (rank < NETIF_ADDR_AUTOIP && socket_same_ip(&addr->addr, wished))
+		if (addr->ifindex == ifindex && socket_same_ip(&addr->addr, wished) &&
+		    netif_rank(wished, false) < NETIF_ADDR_AUTOIP &&
+		    (cfg->socket_family == AF_UNSPEC || wished->ss_family == cfg->socket_family))
 			return addr;
-		if (rank < best) {
-			best = rank;
-			found = addr;
-		}
 	}
-	return found;
+	return netif_best_addr(table, ifindex, cfg->socket_family, NETIF_ADDR_AUTOIP);
 }
 
 /* 169.254/16 reaches other hosts on the same link only, if any. */

@@ -46,10 +46,8 @@ static enum netif_rank rank_of(const struct netif_addr *addr)
 	return netif_rank(&addr->addr, addr->fading);
 }
 
-/* The best address of `link` with a rank of at most `worst`: by rank, IPv4 before IPv6, the kernel's order. */
-static const struct netif_addr *best_addr(const struct netif_table *table,
-					  const struct netif_link *link, int family,
-					  enum netif_rank worst)
+const struct netif_addr *netif_best_addr(const struct netif_table *table, unsigned ifindex,
+					 int family, enum netif_rank worst)
 {
 	const struct netif_addr *best = NULL;
 	int best_rank = INT_MAX;
@@ -59,7 +57,7 @@ static const struct netif_addr *best_addr(const struct netif_table *table,
 		enum netif_rank rank = rank_of(addr);
 		int score = (int)rank * 2 + (addr->addr.ss_family == AF_INET6);
 
-		if (addr->ifindex != link->index || rank > worst || score >= best_rank)
+		if (addr->ifindex != ifindex || rank > worst || score >= best_rank)
 			continue;
 		if (family != AF_UNSPEC && addr->addr.ss_family != family)
 			continue;
@@ -114,8 +112,8 @@ static void judge_link(const struct choosing *choosing, const struct netif_link 
 {
 	*verdict = (struct netif_verdict){ .chosen = true };
 	verdict->class = netif_class_of(choosing->table, link);
-	verdict->addr =
-		best_addr(choosing->table, link, choosing->family, worst_rank(choosing, link));
+	verdict->addr = netif_best_addr(choosing->table, link->index, choosing->family,
+					worst_rank(choosing, link));
 	if (verdict->addr && rank_of(verdict->addr) == NETIF_ADDR_AUTOIP &&
 	    verdict->class < NETIF_LOCAL)
 		verdict->class = NETIF_LOCAL;
@@ -130,7 +128,7 @@ static void judge_link(const struct choosing *choosing, const struct netif_link 
 	else if (!(link->flags & IFF_RUNNING))
 		refuse(verdict, "has no carrier");
 	else if (!verdict->addr && choosing->family != AF_INET &&
-		 best_addr(choosing->table, link, AF_INET6, NETIF_ADDR_LAST_RESORT))
+		 netif_best_addr(choosing->table, link->index, AF_INET6, NETIF_ADDR_LAST_RESORT))
 		refuse(verdict, "has only a link-local IPv6 address");
 	else if (!verdict->addr && link->has_unbound)
 		refuse(verdict, "no socket can be bound to its address; does it belong to a VRF?");

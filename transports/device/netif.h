@@ -71,6 +71,11 @@ enum netif_rank {
 
 enum netif_rank netif_rank(const struct sockaddr_storage *addr, bool fading);
 
+/* The interface's best address of this family (AF_UNSPEC = any) with a rank of at most `worst`: by rank, IPv4 before IPv6, the
+ * kernel's order. NULL = none. */
+const struct netif_addr *netif_best_addr(const struct netif_table *table, unsigned ifindex,
+					 int family, enum netif_rank worst);
+
 /* The verdict on one link. */
 struct netif_verdict {
 	bool chosen;

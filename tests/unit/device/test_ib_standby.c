@@ -76,6 +76,8 @@ static void test_the_address_of_the_gid_on_its_interface(void **state)
 	assert_false(dev.copies_in_kernel);
 	set_gid("fd00::1", index);
 	expect("roce0", "fd00::1");
+	cfg.socket_family = AF_INET;
+	expect("roce0", "10.1.0.1");
 }
 
 static void test_another_address_of_the_interface(void **state)
