@@ -28,7 +28,7 @@
 #include "device/sysfs.h"
 #include "device/verbs.h"
 
-static_assert(PROBE_IB_MAX + IB_STANDBY_MAX <= ANYNET_DEVICES_MAX, "indices");
+static_assert(PROBE_IB_MAX + PROBE_TCP_MAX <= ANYNET_DEVICES_MAX, "indices");
 
 struct ib_probe {
 	const struct anynet_config *cfg;

@@ -10,11 +10,12 @@
 
 #include "base/socket.h"
 #include "device/name_filter.h"
+#include "device/probe_result.h"
 #include "device/sysfs.h"
 #include "device/tcp_probe.h"
 
 static struct {
-	struct anynet_device devices[IB_STANDBY_MAX];
+	struct anynet_device devices[PROBE_TCP_MAX];
 	int count;
 } standby;
 
@@ -55,7 +56,7 @@ int ib_standby_find(const struct anynet_config *cfg, const struct netif_table *t
 		return -ENOMEM;
 	tcp->stands_by = true; /* IPoIB is not enough: it fails together with InfiniBand */
 	tcp_probe_table(cfg, table, ANYNET_SYSFS, tcp);
-	for (int i = 0; i < tcp->device_count && i < IB_STANDBY_MAX; i++)
+	for (int i = 0; i < tcp->device_count; i++)
 		standby.devices[standby.count++] = tcp->devices[i];
 	report(tcp, probe);
 	free(tcp);

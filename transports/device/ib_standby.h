@@ -11,8 +11,6 @@
 #include "device/gid.h"
 #include "device/netif.h"
 
-#define IB_STANDBY_MAX 16 /* all that TCP's probe finds */
-
 /* Standby device `i`, from 0, in the order of TCP's probe; NULL = there are no more, or no IB device was offered. Their
  * indices follow those of NCCL's devices and are below ANYNET_DEVICES_MAX. Read-only after the probe; any thread. */
 const struct anynet_device *ib_standby_at(int i);

@@ -23,7 +23,9 @@ void anynet_probe_verdict(struct anynet_probe *probe, enum anynet_transport_kind
 }
 
 /* What NCCL has room for (net-api.md §1.5). */
-static const int most[] = { [ANYNET_TRANSPORT_TCP] = 16, [ANYNET_TRANSPORT_IB] = PROBE_IB_MAX };
+static const int most[] = {
+	[ANYNET_TRANSPORT_TCP] = PROBE_TCP_MAX, [ANYNET_TRANSPORT_IB] = PROBE_IB_MAX
+};
 
 struct anynet_device *probe_add_device(struct anynet_probe *probe,
 				       enum anynet_transport_kind transport, const char *name)

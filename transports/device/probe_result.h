@@ -5,7 +5,9 @@
 
 #include <nccl_net/device.h>
 
-#define PROBE_IB_MAX 31 /* ports offered */
+/* Devices of a probe. */
+#define PROBE_IB_MAX  31
+#define PROBE_TCP_MAX 16
 
 /* Appends a device with transport, index, name, and no rail or plane; the rest is zero. NULL = the list is full. The
  * selector then sees a usable verdict without a device. */
