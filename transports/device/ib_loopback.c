@@ -23,8 +23,6 @@
 #define BUSY_POLLS   1000 /* polls before it sleeps between them */
 #define ACK_TIMEOUT  14   /* 67 ms */
 #define RETRIES      3    /* 7 means without end on soft-RoCE */
-#define HOP_LIMIT    255
-#define PSN_MASK     0xffffff
 #define IMMEDIATE    0x616e796eu
 #define COMPLETIONS  4 /* WRITE and SEND, each at the sending and the receiving side */
 
@@ -46,7 +44,7 @@ static struct ibv_ah_attr own_address(const struct ib_loop_port *port)
 		address.grh = (struct ibv_global_route){
 			.dgid = port->gid->raw,
 			.sgid_index = (uint8_t)port->gid->index,
-			.hop_limit = HOP_LIMIT,
+			.hop_limit = IB_HOP_LIMIT,
 			.traffic_class = (uint8_t)(traffic_class >= 0 ? traffic_class : 0),
 		};
 	return address;
@@ -72,7 +70,7 @@ int ib_loop_connect(const struct ib_loop_port *port, struct ibv_qp *qp, char *wh
 		snprintf(why, why_bytes, "no random numbers");
 		return -EIO;
 	}
-	path.send_psn &= PSN_MASK;
+	path.send_psn &= IB_PSN_MASK;
 	path.recv_psn = path.send_psn;
 	ret = verbs_to_init(port->verbs, qp, port->number, port->cfg->ib_pkey,
 			    IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);

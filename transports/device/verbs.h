@@ -70,6 +70,9 @@ int verbs_open(const char *file, struct verbs *verbs, char *why, size_t why_byte
 int verbs_modify_qp(const struct verbs *verbs, struct ibv_qp *qp, struct ibv_qp_attr *attr,
 		    int mask);
 
+#define IB_PSN_MASK  0xffffff /* packet sequence numbers have 24 bits */
+#define IB_HOP_LIMIT 255
+
 /* Path of an RC queue pair to its peer, by its own port. Numbers are as in struct ibv_qp_attr. */
 struct ib_path {
 	struct ibv_ah_attr ah;

@@ -17,8 +17,6 @@
 #include "path/ib/ib_cm.h"
 
 #define CQ_ENTRIES    (IB_SQ_WRS + IB_SLOTS)
-#define PSN_MASK      0xffffff
-#define HOP_LIMIT     255
 
 /* Values of anynet_wire_qp.kind. Only ends of the same kind connect. */
 enum {
@@ -132,7 +130,7 @@ static struct ib_path path_by_hello(const struct ib_qp *qp)
 		.mtu = (enum ibv_mtu)anynet_min(peer->mtu, qp->port.attr.active_mtu),
 		.qpn = peer->qpn,
 		.send_psn = qp->psn,
-		.recv_psn = peer->psn & PSN_MASK,
+		.recv_psn = peer->psn & IB_PSN_MASK,
 		.pkey_index = (uint16_t)anynet_net.cfg->ib_pkey,
 		.ah = {
 			.sl = qp->service.sl,
@@ -147,7 +145,7 @@ static struct ib_path path_by_hello(const struct ib_qp *qp)
 		path.ah.is_global = 1;
 		memcpy(path.ah.grh.dgid.raw, peer->gid, sizeof(peer->gid));
 		path.ah.grh.sgid_index = (uint8_t)qp->port.gid.index;
-		path.ah.grh.hop_limit = HOP_LIMIT;
+		path.ah.grh.hop_limit = IB_HOP_LIMIT;
 		path.ah.grh.traffic_class = qp->service.tc;
 	}
 	return path;
@@ -211,7 +209,7 @@ static struct ib_qp *create(const struct anynet_device *dev, const struct anynet
 		return NULL;
 	}
 	ret = os_random(&qp->psn, sizeof(qp->psn));
-	qp->psn &= PSN_MASK;
+	qp->psn &= IB_PSN_MASK;
 	if (!ret)
 		ret = make(qp);
 	if (ret) {
