@@ -37,13 +37,22 @@ int carrier_events_open(void)
 	return carrier_fd;
 }
 
+/* Assumes that all links are up; a dead path is found by its silence. True = one was down. */
+static bool forget(void)
+{
+	bool changed = false;
+
+	for (int i = 0; i < ANYNET_DEVICES_MAX; i++) {
+		exists[i] = false;
+		changed |= atomic_exchange(&down[i], false);
+	}
+	return changed;
+}
+
 void carrier_events_close(void)
 {
 	fd_close(&carrier_fd);
-	for (int i = 0; i < ANYNET_DEVICES_MAX; i++) {
-		exists[i] = false;
-		atomic_store(&down[i], false);
-	}
+	forget();
 }
 
 /* Is it the interface of device `i`? One that has been removed comes back with its name, under another number: the driver
@@ -102,14 +111,9 @@ bool carrier_events_read(void)
 	bool changed = false;
 	ssize_t n;
 
-	while ((n = recv(carrier_fd, buf, sizeof(buf), 0)) > 0 || (n < 0 && errno == ENOBUFS)) {
-		/* Events were lost. Assumes that all links are up; a dead path is found by its silence. */
-		for (int i = 0; n < 0 && i < ANYNET_DEVICES_MAX; i++) {
-			exists[i] = false;
-			changed |= atomic_exchange(&down[i], false);
-		}
-		changed |= n > 0 && take_messages(buf, (size_t)n);
-	}
+	while ((n = recv(carrier_fd, buf, sizeof(buf), 0)) > 0 || (n < 0 && errno == ENOBUFS))
+		changed |= n > 0 ? take_messages(buf, (size_t)n)
+				 : forget(); /* ENOBUFS: events were lost */
 	return changed;
 }
 
