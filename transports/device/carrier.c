@@ -122,7 +122,7 @@ static bool is_listed(const struct anynet_device *dev)
 	return dev->index >= 0 && dev->index < ANYNET_DEVICES_MAX;
 }
 
-bool carrier_is_down(const struct anynet_device *dev)
+bool carrier_interface_is_down(const struct anynet_device *dev)
 {
 	return is_listed(dev) && atomic_load(&down[dev->index]);
 }
@@ -140,7 +140,7 @@ bool carrier_port_is_down(const struct anynet_device *dev)
 
 bool carrier_is_lost(const struct anynet_device *dev)
 {
-	return carrier_is_down(dev) || carrier_port_is_down(dev);
+	return carrier_interface_is_down(dev) || carrier_port_is_down(dev);
 }
 
 unsigned carrier_losses(const struct anynet_device *dev)

@@ -15,7 +15,7 @@ void carrier_events_close(void);
 bool carrier_events_read(void);
 
 /* Is the device's network interface down? False if not known. Any thread. */
-bool carrier_is_down(const struct anynet_device *dev);
+bool carrier_interface_is_down(const struct anynet_device *dev);
 
 /* State of an IB device's verbs port, which is not that of its network interface. Set by ib_events.c. Any thread. */
 void carrier_set_port(const struct anynet_device *dev, bool lost);

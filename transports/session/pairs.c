@@ -95,7 +95,7 @@ static bool may_use_qp(const struct anynet_comm *comm, unsigned from)
 	const struct anynet_device *dev = comm->session->paths.own[from];
 
 	return dev->transport == ANYNET_TRANSPORT_IB && comm_may_use_nic(comm, dev) &&
-	       !carrier_is_down(dev) && ib_qp_is_possible(dev);
+	       !carrier_interface_is_down(dev) && ib_qp_is_possible(dev);
 }
 
 /* A stream that should have a queue pair but uses TCP is better off on any port; one that has a queue pair, only on its

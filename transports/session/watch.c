@@ -126,7 +126,7 @@ static void trust(struct anynet_comm *comm, struct anynet_stream *stream)
 static bool has_lost_carrier(const struct anynet_stream *stream)
 {
 	return !stream->qp.carries && stream->path.nic.dev &&
-	       carrier_is_down(stream->path.nic.dev) &&
+	       carrier_interface_is_down(stream->path.nic.dev) &&
 	       carrier_losses(stream->path.nic.dev) != stream->path.nic.losses;
 }
 

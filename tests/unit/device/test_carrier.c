@@ -54,7 +54,7 @@ static bool wait_down(int device, bool down)
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a link event");
 	bool news = false;
 
-	while (carrier_is_down(&devices[device]) != down) {
+	while (carrier_interface_is_down(&devices[device]) != down) {
 		struct pollfd ready = { .fd = fd, .events = POLLIN };
 
 		poll(&ready, 1, deadline_left_ms(&deadline));
@@ -119,10 +119,10 @@ static void test_a_nic_taken_down_is_noticed_and_its_return(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		assert_false(carrier_is_down(&devices[A0]));
+		assert_false(carrier_interface_is_down(&devices[A0]));
 		ip("link set a0 down");
 		assert_true(wait_down(A0, true));
-		assert_false(carrier_is_down(&devices[B0]));
+		assert_false(carrier_interface_is_down(&devices[B0]));
 		ip("link set a0 up");
 		assert_true(wait_down(A0, false));
 	}
@@ -142,7 +142,7 @@ static void test_a_nic_that_is_removed_is_down(void **state)
 	(void)state;
 	ip("link del a0");
 	assert_true(wait_down(A0, true));
-	assert_false(carrier_is_down(&devices[B0]));
+	assert_false(carrier_interface_is_down(&devices[B0]));
 }
 
 /* Its driver is loaded again, say: it has its name, and another number. */
@@ -157,7 +157,7 @@ static void test_a_nic_that_is_made_anew_is_up_again(void **state)
 		ip("link set a1 up");
 		ip("link set a0 up");
 		assert_true(wait_down(A0, false));
-		assert_false(carrier_is_down(&devices[B0]));
+		assert_false(carrier_interface_is_down(&devices[B0]));
 	}
 	ip("link set a0 down");
 	assert_true(wait_down(A0, true));
@@ -172,10 +172,10 @@ static void test_a_nic_that_is_renamed_is_still_itself(void **state)
 	ip("link set a9 up");
 	wait_running("a9");
 	read_all();
-	assert_false(carrier_is_down(&devices[A0]));
+	assert_false(carrier_interface_is_down(&devices[A0]));
 	ip("link add a0 type veth peer name a8");
 	read_all();
-	assert_false(carrier_is_down(&devices[A0]));
+	assert_false(carrier_interface_is_down(&devices[A0]));
 	ip("link set a9 down");
 	assert_true(wait_down(A0, true));
 	ip("link del a9");
@@ -194,7 +194,7 @@ static void test_a_port_that_leaves_its_bridge_is_not_lost(void **state)
 	ip("link set a0 nomaster");
 	read_all();
 	assert_int_equal(carrier_losses(&devices[A0]), losses);
-	assert_false(carrier_is_down(&devices[A0]));
+	assert_false(carrier_interface_is_down(&devices[A0]));
 	ip("link del br0");
 }
 
@@ -211,8 +211,8 @@ static void test_other_events_are_no_news(void **state)
 	ip("link set c0 up"); /* not one of the devices */
 	assert_int_equal(poll(&ready, 1, TEST_PATIENCE_MS), 1);
 	assert_false(carrier_events_read());
-	assert_false(carrier_is_down(&devices[A0]));
-	assert_false(carrier_is_down(&devices[B0]));
+	assert_false(carrier_interface_is_down(&devices[A0]));
+	assert_false(carrier_interface_is_down(&devices[B0]));
 }
 
 static void test_nothing_is_known_about_a_missing_device(void **state)
@@ -222,9 +222,9 @@ static void test_nothing_is_known_about_a_missing_device(void **state)
 	(void)state;
 	ip("link set a0 down");
 	wait_down(A0, true);
-	assert_false(carrier_is_down(&other));
+	assert_false(carrier_interface_is_down(&other));
 	other.index = ANYNET_DEVICES_MAX;
-	assert_false(carrier_is_down(&other));
+	assert_false(carrier_interface_is_down(&other));
 }
 
 static void test_closing_forgets(void **state)
@@ -233,7 +233,7 @@ static void test_closing_forgets(void **state)
 	ip("link set a0 down");
 	wait_down(A0, true);
 	carrier_events_close();
-	assert_false(carrier_is_down(&devices[A0]));
+	assert_false(carrier_interface_is_down(&devices[A0]));
 	assert_int_equal(carrier_events_open(), fd);
 	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 	ip("link set b0 down");
@@ -270,7 +270,8 @@ static void test_after_an_overrun_the_next_event_puts_it_right(void **state)
 	read_all();
 	overrun("link set a0 down");
 	assert_false(carrier_events_read());
-	assert_false(carrier_is_down(&devices[A0])); /* otherwise this test shows nothing */
+	assert_false(
+		carrier_interface_is_down(&devices[A0])); /* otherwise this test shows nothing */
 	set_room(1 << 16); /* the kernel may report more at the same time */
 	ip("link set a0 mtu 1400");
 	assert_true(wait_down(A0, true));
@@ -285,7 +286,7 @@ static void test_an_overrun_makes_it_forget_which_nics_are_down(void **state)
 	read_all();
 	overrun("link set b0 mtu 1400");
 	assert_true(carrier_events_read());
-	assert_false(carrier_is_down(&devices[A0]));
+	assert_false(carrier_interface_is_down(&devices[A0]));
 }
 
 /* --- the reaction of a comm --- */

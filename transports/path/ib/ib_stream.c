@@ -110,7 +110,7 @@ static bool has_lost_port(const struct ib_qp *qp)
 {
 	const struct anynet_device *dev = qp->nic->dev;
 	bool down = carrier_port_is_down(dev) ||
-		    (qp->port.gid.ifindex == dev->ifindex && carrier_is_down(dev));
+		    (qp->port.gid.ifindex == dev->ifindex && carrier_interface_is_down(dev));
 
 	return down && carrier_losses(dev) != qp->port.losses;
 }

@@ -29,9 +29,9 @@ ssize_t __wrap_recv(int fd, void *data, size_t bytes, int flags)
 
 static bool carrier_down;
 
-__typeof__(carrier_is_down) __wrap_carrier_is_down;
+__typeof__(carrier_interface_is_down) __wrap_carrier_interface_is_down;
 
-bool __wrap_carrier_is_down(const struct anynet_device *dev)
+bool __wrap_carrier_interface_is_down(const struct anynet_device *dev)
 {
 	(void)dev;
 	return carrier_down;
