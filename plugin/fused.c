@@ -89,8 +89,6 @@ static bool are_nics(const struct anynet_device *nics, int nic_count, const int 
 
 static const char *kind_of(const struct anynet_device *nic)
 {
-	if (nic->transport == ANYNET_TRANSPORT_TCP)
-		return "TCP";
 	return nic->is_roce ? "RoCE" : "InfiniBand";
 }
 
@@ -119,7 +117,7 @@ static bool would_be_lost(const struct anynet_config *cfg, const struct anynet_d
 static bool may_join(const struct anynet_config *cfg, const struct anynet_device *first,
 		     const struct anynet_device *nic)
 {
-	if (first->transport != nic->transport || first->is_roce != nic->is_roce)
+	if (first->is_roce != nic->is_roce)
 		anynet_warn("dev %d %s (%s) and dev %d %s (%s) cannot be fused: the link types "
 			    "differ; select one type with NCCL_IB_HCA",
 			    first->index, first->name, kind_of(first), nic->index, nic->name,

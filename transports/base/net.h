@@ -12,7 +12,7 @@
 
 struct anynet_net {
 	const struct anynet_config *cfg;
-	const struct anynet_device *devices;
+	const struct anynet_device *devices; /* NCCL's, all of one transport */
 	int device_count;
 	int io_threads;           /* number of I/O threads to run; 0 = none */
 	int gpu_count;            /* NVIDIA GPUs on this host; 0 = none, or not known */

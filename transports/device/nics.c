@@ -63,7 +63,7 @@ static int add_ways_round(const struct anynet_device **set, int count, int max)
 
 	for (int i = 1; i < anynet_net.device_count && count < ports; i++) {
 		other = nic_at((first + i) % anynet_net.device_count);
-		if (other->transport == set[0]->transport && !has(set, count, other))
+		if (!has(set, count, other))
 			set[count++] = other;
 	}
 	full = count == max;
@@ -79,8 +79,7 @@ static int add_ways_round(const struct anynet_device **set, int count, int max)
 /* May a comm of TCP device `dev` spread over `other`? */
 static bool is_equal(const struct anynet_device *dev, const struct anynet_device *other)
 {
-	return other->transport == dev->transport &&
-	       other->speed_mbps == anynet_member(dev, 0)->speed_mbps &&
+	return other->speed_mbps == anynet_member(dev, 0)->speed_mbps &&
 	       other->addr.ss_family == dev->addr.ss_family && strcmp(other->ifname, "lo");
 }
 
@@ -91,8 +90,8 @@ static int add_tcp(const struct anynet_device *dev, const struct anynet_device *
 	for (int i = 0; i < anynet_net.device_count && count < max; i++) {
 		const struct anynet_device *other = &anynet_net.devices[i];
 
-		if (other->transport == dev->transport && strcmp(other->ifname, "lo") &&
-		    !has(set, count, other) && is_equal(dev, other) == equal)
+		if (strcmp(other->ifname, "lo") && !has(set, count, other) &&
+		    is_equal(dev, other) == equal)
 			set[count++] = other;
 	}
 	return count;
