@@ -23,7 +23,7 @@ const char *anynet_selector_name_for(const char *nccl_net);
 /*
  * Fill *probe: run the probes that `name` (anynet_selector_name) and the settings ask for. Logs an INFO line for each
  * candidate and each device, and a WARN if the network that the user asked for cannot be used. Finding no device is not
- * an error; NCCL then gets 0 devices. Called once per process, under the core's init lock.
+ * an error; NCCL then gets 0 devices. One thread at a time; in the plugin under the core's init lock.
  */
 void anynet_selector_run(const char *name, const struct anynet_config *cfg,
 			 struct anynet_probe *probe);

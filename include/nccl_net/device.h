@@ -85,8 +85,9 @@ struct anynet_probe {
 	bool stands_by; /* the probe collects standby devices: every usable path, whatever NCCL would select */
 };
 
-/* A probe appends its usable devices and a verdict for every candidate to *probe. It never fails and logs nothing. It is
- * called once per process, under the core's init lock. The order of devices is the same in every process of a host. */
+/* A probe appends its usable devices and a verdict for every candidate to *probe. It never fails and logs nothing. One
+ * thread at a time; in the plugin under the core's init lock. The order of devices is the same in every process of a
+ * host. */
 void anynet_ib_probe(const struct anynet_config *cfg, struct anynet_probe *probe);
 void anynet_tcp_probe(const struct anynet_config *cfg, struct anynet_probe *probe);
 

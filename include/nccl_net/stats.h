@@ -168,8 +168,6 @@ static_assert(sizeof(struct anynet_stats_events) == 24 + 32 * 96, "layout");
 #define ANYNET_STATS_COMMS_AT  4096 /* offset of the first comm's record */
 #define ANYNET_STATS_COMM_STEP 8192
 #define ANYNET_STATS_EVENTS_AT 4096 /* offset of a comm's events from its record */
-#define ANYNET_STATS_BYTES \
-	(ANYNET_STATS_COMMS_AT + (size_t)ANYNET_STATS_COMMS * ANYNET_STATS_COMM_STEP)
 
 static_assert(sizeof(struct anynet_stats_comm) <= ANYNET_STATS_EVENTS_AT, "room");
 static_assert(sizeof(struct anynet_stats_events) <= ANYNET_STATS_COMM_STEP - ANYNET_STATS_EVENTS_AT,

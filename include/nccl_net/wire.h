@@ -148,8 +148,7 @@ struct anynet_wire_hello {
 	uint32_t plugin_version; /* major << 16 | minor << 8 | patch */
 	uint32_t transports;	 /* 1 << enum anynet_transport_kind for each transport that the sender offers */
 	uint32_t features;	 /* ANYNET_FEATURE_… */
-	uint32_t
-		replay_bytes; /* HELLO: the sender's replay ring; the receiver acks at a quarter of it */
+	uint32_t replay_bytes;   /* HELLO: the sender's replay ring; acks come at a quarter of it */
 	uint32_t chunk_bytes;    /* for information: largest chunk with several streams */
 	uint32_t max_recvs;      /* largest group this side may post; see hello_warn */
 	uint64_t comm_hash;	 /* NCCL's, 0 = not known */

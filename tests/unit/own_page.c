@@ -30,7 +30,7 @@ const char *own_page_file(void)
 
 struct page own_page_look(void)
 {
-	static uint8_t bytes[ANYNET_STATS_BYTES];
+	static uint8_t bytes[ANYNET_STATS_COMMS_AT + ANYNET_STATS_COMMS * ANYNET_STATS_COMM_STEP];
 	struct page page;
 	FILE *file;
 
