@@ -12,6 +12,7 @@
 
 #include "plugin/config_names.h"
 
+#include "tools/shared/secret_name.h"
 #include "variables.h"
 
 #define NAME_BYTES     128
@@ -216,8 +217,8 @@ static void check_variable(struct check *check, const char *entry)
 		return;
 	memcpy(name, entry, bytes);
 	name[bytes] = 0;
-	/* Users pass reports on: do not print secrets. */
-	if (!strncasecmp(name, "NCCL_PSK", 8) && *value)
+	/* Users pass reports on: do not print secrets. anynet's own settings name only the file of one. */
+	if (is_secret_name(name) && !row_of(name) && *value)
 		value = "(not shown)";
 	where = origin(check, name);
 	if (!strncasecmp(name, "ANYNET_", 7))
@@ -238,6 +239,19 @@ static void check_variables(struct check *check)
 		check_variable(check, sorted.items[i]);
 }
 
+/* The line as NCCL reads it, without the value of a secret. Without a '=', the value is part of the name. */
+static const char *line_text(const struct conf_entry *entry)
+{
+	const char *name = entry->name + strspn(entry->name, " \t");
+
+	if (is_secret_name(name))
+		return text_format("%.*s=(not shown)",
+				   (int)anynet_min(strcspn(name, " \t:"), NAME_BYTES), name);
+	return entry->flaw == CONF_NO_EQUALS
+		       ? text_format("%.64s", entry->name)
+		       : text_format("%.64s=%.64s", entry->name, entry->value);
+}
+
 static void check_line(struct check *check, const struct conf_line *line)
 {
 	static const char *const flaws[] = {
@@ -255,9 +269,8 @@ static void check_line(struct check *check, const struct conf_line *line)
 		      "%s:%u sets %.64s, which is not a variable of NCCL", line->file, entry->line,
 		      entry->name);
 	} else if (entry->flaw != CONF_GOOD) {
-		found(check, CHECK_WARN, "file-line", "%s:%u: %.64s%s%.64s", line->file,
-		      entry->line, entry->name, entry->flaw == CONF_NO_EQUALS ? "" : "=",
-		      entry->value);
+		found(check, CHECK_WARN, "file-line", "%s:%u: %s", line->file, entry->line,
+		      line_text(entry));
 		found_why(check, "%s", flaws[entry->flaw]);
 		found_fix(check, "write NAME=value, without blanks or quotes");
 	} else if (!line->taken) {

@@ -13,6 +13,7 @@
 
 #include <nccl_net/config.h>
 
+#include "tools/shared/secret_name.h"
 #include "variables.h"
 
 #define SECRET_LEAST 4  /* bytes; shorter values occur in any text */
@@ -23,20 +24,9 @@
 #define RANGE_MAX    4096        /* names; each word of the report is compared with all */
 #define HOSTS_BYTES  (256 << 10) /* maximum read from /etc/hosts */
 
-static bool is_secret(const char *name)
-{
-	static const char *const words[] = { "SECRET", "TOKEN", "PASS",  "KEY",
-					     "CRED",   "AUTH",  "COOKIE" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-		if (strcasestr(name, words[i]))
-			return true;
-	return false;
-}
-
 bool scrub_is_known(const char *name)
 {
-	if (is_secret(name))
+	if (is_secret_name(name))
 		return false;
 	for (size_t i = 0; i < anynet_config_row_count; i++)
 		if (!strcmp(name, anynet_config_rows[i].name))
@@ -47,8 +37,9 @@ bool scrub_is_known(const char *name)
 /* True if a variable of this name may hold a secret, or its meaning is unknown. */
 static bool is_private(const char *name)
 {
-	return is_secret(name) || ((!strncmp(name, "NCCL_", 5) || !strncmp(name, "ANYNET_", 7)) &&
-				   !scrub_is_known(name));
+	return is_secret_name(name) ||
+	       ((!strncmp(name, "NCCL_", 5) || !strncmp(name, "ANYNET_", 7)) &&
+		!scrub_is_known(name));
 }
 
 static bool is_word(char c)

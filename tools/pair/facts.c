@@ -16,6 +16,7 @@
 #include "tools/shared/address.h"
 #include "tools/shared/clean.h"
 #include "tools/shared/probe.h"
+#include "tools/shared/secret_name.h"
 #include "wire.h"
 
 extern char **environ;
@@ -33,7 +34,7 @@ static json_t *environment(void)
 			continue;
 		snprintf(name, sizeof(name), "%.*s", (int)(equals - *at), *at);
 		clean(value, sizeof(value), equals + 1, strlen(equals + 1));
-		if (!strcmp(name, "ANYNET_SECRET_FILE"))
+		if (is_secret_name(name))
 			strcpy(value, "(set)");
 		json_object_set_new(env, name, json_string(value));
 	}

@@ -44,7 +44,7 @@ struct pair_host {
 
 /*
  * Reads the settings, probes devices and gathers facts: "version", "wire", "host", "kernel", "env" (all NCCL_* and
- * ANYNET_* variables; the value of ANYNET_SECRET_FILE is hidden), "devices" (with "name", "transport", "speed_mbps",
+ * ANYNET_* variables; values of secrets are hidden), "devices" (with "name", "transport", "speed_mbps",
  * "interface", "address", "mtu"), "standby" (addresses), "candidates" (with "transport", "name", "usable", "reason"),
  * "port_min" and "port_max". Once per process, before any thread is started.
  */

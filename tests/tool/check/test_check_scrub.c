@@ -32,6 +32,7 @@ static void begin(bool keep_names)
 	setenv("NCCL_COMM_ID", "[fd12:3456::8]:29500", 1);
 	setenv("SOME_API_TOKEN", "hunter22", 1);
 	setenv("NCCL_OWN_THING", "swordfish", 1);
+	setenv("NCCL_PSK", "0a1b2c3d4e5f", 1);
 	setenv("SHORT_KEY", "1", 1);
 	setenv("LONG_PASSWORD", "hunter22-and-a-half\n\001", 1);
 	scrub_open(&scrub, &host, keep_names);
@@ -75,13 +76,17 @@ static void test_secrets_go_in_any_case(void **state)
 {
 	(void)state;
 	begin(true);
-	expect("gpu07 10.1.2.3 alice: xhunter22x, NCCL_OWN_THING=swordfish, 1",
-	       "gpu07 10.1.2.3 alice: x[secret]x, NCCL_OWN_THING=[secret], 1");
+	expect("gpu07 10.1.2.3 alice: xhunter22x, NCCL_OWN_THING=swordfish, 1, NCCL_PSK=0a1b2c3d4e5f",
+	       "gpu07 10.1.2.3 alice: x[secret]x, NCCL_OWN_THING=[secret], 1, NCCL_PSK=[secret]");
 	expect("hunter22-and-a-half\\x0a\\x01, hunter22-and ..., hunter2",
 	       "[secret], [secret] ..., hunter2");
 	assert_true(scrub_is_known("NCCL_IB_HCA"));
 	assert_true(scrub_is_known("ANYNET_TCP_CONNECTIONS"));
 	assert_false(scrub_is_known("ANYNET_SECRET_FILE"));
+	/* The key of NCCL's own connections is a secret; that of an InfiniBand partition is none. */
+	assert_false(scrub_is_known("NCCL_PSK"));
+	assert_true(scrub_is_known("NCCL_IB_PKEY"));
+	assert_true(scrub_is_known("NCCL_IB_PKEY_VALUE"));
 	assert_false(scrub_is_known("NCCL_OWN_THING"));
 }
 

@@ -306,7 +306,7 @@ settings)
 	ip -n "$b" link set eth0 mtu 1400
 	ip -n "$a" link set eth0 mtu 1500
 	(umask 77; head -c 32 /dev/urandom >"$out/hush")
-	serve NCCL_BUFFSIZE=1048576 NCCL_ALGO=Ring NCCL_DEBUG=WARN ANYNET_SECRET_FILE="$out/hush"
+	serve NCCL_BUFFSIZE=1048576 NCCL_ALGO=Ring NCCL_DEBUG=WARN ANYNET_SECRET_FILE="$out/hush" NCCL_PSK=marzipan
 	pair 2 10.78.0.2 NCCL_ALGO=Tree NCCL_PROTO=Simple
 	said "warning: NCCL_ALGO: Ring on the other host; Tree on this host"
 	said "warning: NCCL_BUFFSIZE: 1048576 on the other host; not set on this host"
@@ -314,8 +314,10 @@ settings)
 	said "note: NCCL_DEBUG: WARN on the other host; not set on this host"
 	said 'warning: MTU: 1500 on eth0 of this host, 1400 on eth0 of the other host'
 	not_said 'GPUs'
-	# The file's name is not reported. Without the secret, the plugin rejects the connection.
+	# Neither a key nor the file's name is reported. Without the secret, the plugin rejects the connection.
 	not_said hush
+	not_said marzipan
+	said 'NCCL_PSK: \(set\) on the other host'
 	said 'error: through the plugin'
 	;;
 killed)

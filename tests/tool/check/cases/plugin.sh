@@ -218,6 +218,13 @@ case_files() {
 	finds file-foreign note "/etc/nccl.conf:7 sets PATH"
 	finds file-overruled note "/etc/nccl.conf:8 sets NCCL_ALGO"
 	finds set ok "NCCL_ALGO=tree"
+	# A line with an error does not show a key, wherever NCCL would look for it.
+	write /etc/nccl.conf 'NCCL_PSK="key-of-the-job"' "NCCL_PSK: key-of-the-job" "NCCL_PSK = key-of-the-job"
+	check
+	finds file-line warn "/etc/nccl.conf:1: NCCL_PSK=(not shown)" quotes
+	finds file-line warn "/etc/nccl.conf:2: NCCL_PSK=(not shown)" "no '='"
+	finds file-line warn "/etc/nccl.conf:3: NCCL_PSK=(not shown)" "blanks become part of the name"
+	grep -q key-of-the-job "$work/json" && fail "a key is shown"
 	check NCCL_CONF_FILE='~/nccl.conf'
 	finds file-missing warn "does not expand ~"
 	# Files of another user must not make this process load a library.

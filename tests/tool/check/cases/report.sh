@@ -34,7 +34,7 @@ case_report() {
 	write /etc/hosts "10.1.2.3 gpu07"
 	plant "$fakes/libfake_nccl_2.28.9.so" /usr/lib64/libnccl.so.2
 	report() {
-		env -i PATH=/usr/bin:/bin USER=alice API_TOKEN=hunter22 NCCL_MINE=swordfish HF_KEY=openseame \
+		env -i PATH=/usr/bin:/bin USER=alice API_TOKEN=hunter22 NCCL_MINE=swordfish NCCL_PSK=marzipan HF_KEY=openseame \
 			ANYNET_SECRET_FILE=/home/alice/secret NCCL_COMM_ID=10.1.2.3:5000 MASTER_ADDR=gpu07 \
 			NCCL_SOCKET_IFNAME=^docker0 ANYNET_IBVERBS_LIB="$build/tests/fakes/verbs/libibverbs.so.1" \
 			FAKE_VERBS="device fake0 inline=256; port layer=eth gid=0,127.0.0.1,v2,lo" \
@@ -64,14 +64,14 @@ case_report() {
 		'"release": "6.8.0-45-generic"' '"distribution": "Some Linux 1"' '"iommu=pt", "intel_iommu=on"' \
 		'"mlx5_ib": {"version": "24.10"}' '"version": "2.28.9"' \
 		'"network": "IB", "name": "fake0", "used": true' '"NCCL_SOCKET_IFNAME": "^docker0"' \
-		'"NCCL_MINE": "(not shown)"' '"ANYNET_SECRET_FILE": "(not shown)"' '"id": "' '"gpu_memory": "'
-	for secret in hunter22 swordfish openseame letmein alice /home/alice/secret gpu07 10.1.2.3 b8ce:f603 \
+		'"NCCL_MINE": "(not shown)"' '"NCCL_PSK": "(not shown)"' '"ANYNET_SECRET_FILE": "(not shown)"' '"id": "' '"gpu_memory": "'
+	for secret in hunter22 swordfish marzipan openseame letmein alice /home/alice/secret gpu07 10.1.2.3 b8ce:f603 \
 		bace:f6ff 0a01:0203 12345678 "$(uname -n)"; do
 		grep -wqF -- "$secret" "$work/json" && fail "'$secret' is in the report"
 	done
 	report "$work/json" --keep-names
 	has '"NCCL_COMM_ID": "10.1.2.3:5000"'
-	for secret in hunter22 swordfish openseame letmein; do
+	for secret in hunter22 swordfish marzipan openseame letmein; do
 		grep -qF -- "$secret" "$work/json" && fail "'$secret' is in the report, with names"
 	done
 	report -
