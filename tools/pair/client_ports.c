@@ -184,6 +184,11 @@ int client_measure_ports(struct client *c)
 			   json_pack("{s:s}", "op", "listen"), CLIENT_REPLY_MS);
 	if (!offer)
 		return -1;
+	if (!json_array_size(json_object_get(offer, "ports"))) {
+		json_decref(offer);
+		return client_fail(c, "opening data ports on the other host", "",
+				   "out of memory or threads");
+	}
 	ret = try_ports(c, offer, true);
 	json_decref(offer);
 	if (ret)

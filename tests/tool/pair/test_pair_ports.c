@@ -207,6 +207,29 @@ static void test_refused_requests(void **state)
 		   "before one of its data ports was tested");
 }
 
+/* A server that cannot open a data port offers none: nothing is measured, and that is a failure. */
+static void test_no_ports(void **state)
+{
+	struct pair_host host = { .facts = NULL };
+	const struct client_options o = { .host = "server" };
+	struct client c = { .o = &o, .host = &host, .result = json_object() };
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	c.fd = ends[1];
+	assert_int_equal(pair_send_new(ends[0], json_pack("{s:s, s:[]}", "token", "", "ports"),
+				       LONG_MS),
+			 0);
+	shutdown(ends[0], SHUT_WR);
+	assert_int_equal(client_measure_ports(&c), -1);
+	assert_string_equal(member_text(json_object_get(c.result, "failure"), "step"),
+			    "opening data ports on the other host");
+	json_decref(c.result);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 /* A repetition must not outlast the server's session. */
 static void test_time_for_repetitions(void **state)
 {
@@ -227,6 +250,7 @@ int main(void)
 		cmocka_unit_test(test_addresses_of_no_other_host),
 		cmocka_unit_test(test_busy_ports),
 		cmocka_unit_test(test_refused_requests),
+		cmocka_unit_test(test_no_ports),
 		cmocka_unit_test(test_time_for_repetitions),
 	};
 
