@@ -253,6 +253,7 @@ static void add_follow(struct finding *cause, struct finding *follow)
 	cause->follows =
 		memory_resize(cause->follows, (cause->follow_count + 1) * sizeof(struct finding *));
 	cause->follows[cause->follow_count++] = follow;
+	follow->confidence = CONFIDENCE_CONSEQUENCE;
 }
 
 /* Unknown errors after the first failure become its consequences. */
@@ -320,10 +321,8 @@ void report_conclude(struct report *r)
 		r->errors[r->error_count++] = follows[first++];
 	if (r->error_count)
 		take_unexplained(r);
-	for (; first < count; first++) {
-		follows[first]->confidence = CONFIDENCE_CONSEQUENCE;
+	for (; first < count; first++)
 		attach(r, follows[first]);
-	}
 	for (size_t i = 0; i < r->error_count; i++)
 		r->errors[i]->confidence = confidence_of(r, r->errors[i]);
 }

@@ -252,6 +252,7 @@ static void unknown_messages(void **state)
 	report = read_text(REFUSED STRANGE);
 	assert_int_equal(report->error_count, 1);
 	assert_int_equal(report->errors[0]->follow_count, 1);
+	assert_int_equal(report->errors[0]->follows[0]->confidence, CONFIDENCE_CONSEQUENCE);
 }
 
 /* Lines of a general rule with different texts are different findings; numbers and names with a digit do not count. */
