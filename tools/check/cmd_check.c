@@ -212,11 +212,11 @@ int cmd_check(int argc, char **argv)
 		check.host.home = text_dup(user->pw_dir);
 	check.all_releases = opt.all_releases;
 	run(&check, &opt);
-	if (output_is_quiet())
-		findings_keep(&check.report, CHECK_WARN);
 	terminal = terminal_of(stdout);
 	width = terminal_width(&terminal, 0);
 	status = write_report(&check, &opt);
+	if (output_is_quiet())
+		findings_keep(&check.report, CHECK_WARN);
 	if (opt.report && !strcmp(opt.report, "-"))
 		; /* nothing else to print */
 	else if (output_is_json())

@@ -74,6 +74,8 @@ case_report() {
 	for secret in hunter22 swordfish marzipan openseame letmein; do
 		grep -qF -- "$secret" "$work/json" && fail "'$secret' is in the report, with names"
 	done
+	report "$work/json" --quiet
+	has '"verdict": "ok"' '"verdict": "note"'
 	report -
 	cp "$work/stdout" "$work/json"
 	has '{"report": 1'
