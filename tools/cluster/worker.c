@@ -7,7 +7,6 @@
 #include "tools/shared/stats/stats_dir.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -84,10 +83,8 @@ static json_t *gather(void *arg)
 static json_t *do_facts(const struct cluster_worker *w)
 {
 	return task_run(gather, (void *)(uintptr_t)w->plugin, ORDER_FACTS_MS,
-			"the process that examines this host");
+			"the process that examines this host", -1);
 }
-
-#define MEASURING "the measuring process"
 
 struct measurement {
 	const struct cluster_worker *w;
@@ -116,29 +113,13 @@ static json_t *measure(void *arg)
 /* Returns the answer, or NULL if the coordinator has left. */
 static json_t *do_pair(const struct cluster_worker *w, int control, const struct order *order)
 {
-	uint64_t end = now_ms() + ORDER_PAIR_MS;
 	struct measurement measurement = { w, order };
-	struct task task;
-	json_t *result;
-	int left, ret = task_start(&task, measure, &measurement);
+	json_t *result =
+		task_run(measure, &measurement, ORDER_PAIR_MS, "the measuring process", control);
 
-	if (ret)
-		return json_pack("{s:s}", "error", strerror(-ret));
-	while ((left = ms_until(end))) {
-		struct pollfd pfds[] = { { .fd = task.out, .events = POLLIN },
-					 { .fd = control, .events = POLLIN } };
-
-		if (poll(pfds, 2, left) <= 0)
-			continue;
-		if (pfds[1].revents) {
-			json_decref(task_end(&task, MEASURING));
-			return NULL;
-		}
-		if (pfds[0].revents && task_read(&task))
-			break;
-	}
-	result = task_end(&task, MEASURING);
-	return json_object_get(result, "error") ? result : json_pack("{s:o}", "result", result);
+	if (!result || json_object_get(result, "error"))
+		return result;
+	return json_pack("{s:o}", "result", result);
 }
 
 /* Sends all messages but the last, which it returns. */

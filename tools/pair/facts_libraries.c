@@ -54,9 +54,10 @@ void facts_ask_libraries(json_t *facts)
 {
 	/* The first two come from NCCL, the others from the driver. */
 	static const char *const names[] = { "nccl", "nccl_file", "gpus", "driver" };
-	json_t *answers[] = { task_run(ask_nccl, NULL, FACTS_ASK_MS, "the process that loads NCCL"),
-			      task_run(ask_nvml, NULL, FACTS_ASK_MS,
-				       "the process that loads NVML") };
+	json_t *answers[] = {
+		task_run(ask_nccl, NULL, FACTS_ASK_MS, "the process that loads NCCL", -1),
+		task_run(ask_nvml, NULL, FACTS_ASK_MS, "the process that loads NVML", -1)
+	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		const json_t *answer = answers[i / 2];

@@ -17,6 +17,13 @@
 #define RESULT_MAX (4 * PAIR_FRAME_MAX)
 #define PIECE      65536
 
+struct task {
+	pid_t pid;
+	int out; /* socket with the result */
+	char *text;
+	size_t bytes, room;
+};
+
 static void child(int out, pid_t parent, json_t *(*run)(void *arg), void *arg)
 {
 	FILE *file = fdopen(out, "w");
@@ -30,21 +37,8 @@ static void child(int out, pid_t parent, json_t *(*run)(void *arg), void *arg)
 	_exit(0);
 }
 
-int task_start(struct task *task, json_t *(*run)(void *arg), void *arg)
-{
-	pid_t parent = getpid();
-
-	*task = (struct task){ .out = -1 };
-	task->pid = child_start(&task->out, NULL);
-	if (!task->pid)
-		child(task->out, parent, run, arg);
-	if (task->pid > 0)
-		return 0;
-	*task = (struct task){ .out = -1 };
-	return -errno;
-}
-
-int task_read(struct task *task)
+/* Reads the available output. Returns 1 if the task has ended, else 0. */
+static int read_output(struct task *task)
 {
 	ssize_t n;
 
@@ -62,7 +56,7 @@ int task_read(struct task *task)
 	return !n || (n < 0 && errno != EINTR);
 }
 
-/* `status` is from waitpid. SIGKILL may be the one of task_end. */
+/* `status` is from waitpid. SIGKILL may be the one of end_task. */
 static json_t *failure(const char *what, int status)
 {
 	char text[200];
@@ -75,37 +69,45 @@ static json_t *failure(const char *what, int status)
 	return json_pack("{s:s}", "error", text);
 }
 
-json_t *task_end(struct task *task, const char *what)
+static json_t *end_task(struct task *task, const char *what)
 {
 	json_t *result = task->bytes ? json_loadb(task->text, task->bytes, 0, NULL) : NULL;
 	int status = 0;
 
-	if (task->pid > 0) {
-		close(task->out);
-		kill(task->pid, SIGKILL);
-		waitpid(task->pid, &status, 0);
-	}
+	close(task->out);
+	kill(task->pid, SIGKILL);
+	waitpid(task->pid, &status, 0);
 	free(task->text);
-	*task = (struct task){ .out = -1 };
 	if (json_is_object(result))
 		return result;
 	json_decref(result);
 	return failure(what, status);
 }
 
-json_t *task_run(json_t *(*run)(void *arg), void *arg, int ms, const char *what)
+json_t *task_run(json_t *(*run)(void *arg), void *arg, int ms, const char *what, int watched)
 {
 	uint64_t end = now_ms() + (uint64_t)ms;
-	struct task task;
-	int left, ret = task_start(&task, run, arg);
+	pid_t parent = getpid();
+	struct task task = { 0 };
+	int left;
 
-	if (ret)
-		return json_pack("{s:s}", "error", strerror(-ret));
+	task.pid = child_start(&task.out, NULL);
+	if (!task.pid)
+		child(task.out, parent, run, arg);
+	if (task.pid < 0)
+		return json_pack("{s:s}", "error", strerror(errno));
 	while ((left = ms_until(end))) {
-		struct pollfd pfd = { .fd = task.out, .events = POLLIN };
+		struct pollfd pfds[] = { { .fd = task.out, .events = POLLIN },
+					 { .fd = watched, .events = POLLIN } };
 
-		if (poll(&pfd, 1, left) > 0 && task_read(&task))
+		if (poll(pfds, 2, left) <= 0)
+			continue;
+		if (pfds[1].revents) {
+			json_decref(end_task(&task, what));
+			return NULL;
+		}
+		if (read_output(&task))
 			break;
 	}
-	return task_end(&task, what);
+	return end_task(&task, what);
 }

@@ -7,30 +7,12 @@
 #define PAIR_TASK_H
 
 #include <jansson.h>
-#include <stddef.h>
-#include <sys/types.h>
-
-struct task {
-	pid_t pid; /* 0 = none */
-	int out;   /* socket to poll; task_read reads it */
-	char *text;
-	size_t bytes, room;
-};
-
-/* Forks a process that sends the object of run(arg). Returns 0 or a negative errno. No other thread
- * may run. */
-int task_start(struct task *task, json_t *(*run)(void *arg), void *arg);
-
-/* Reads the available output. Returns 1 if the task has ended (call task_end), else 0. */
-int task_read(struct task *task);
 
 /*
- * Kills the process if it still runs. Returns its object, or {"error": text} if it sent none; the
- * caller releases it. `what` names the process in the text.
+ * Forks a process that sends the object of run(arg), waits for at most `ms`, and kills the process if it still runs.
+ * Returns its object, or {"error": text} if it sent none; the caller releases it. `what` names the process in the text.
+ * Returns NULL if `watched` becomes readable; -1 = no such socket. No other thread may run.
  */
-json_t *task_end(struct task *task, const char *what);
-
-/* Starts a task, waits for at most `ms`, and ends it. Returns the same as task_end. */
-json_t *task_run(json_t *(*run)(void *arg), void *arg, int ms, const char *what);
+json_t *task_run(json_t *(*run)(void *arg), void *arg, int ms, const char *what, int watched);
 
 #endif

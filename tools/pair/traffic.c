@@ -266,5 +266,5 @@ json_t *traffic_run(int fd, const struct traffic *t)
 	struct order order = { fd, t };
 
 	return task_run(run_order, &order, PROCESS_MS + 4 * t->ms,
-			"the process that drives the plugin");
+			"the process that drives the plugin", -1);
 }

@@ -54,7 +54,7 @@ static void test_result(void **state)
 	char text[] = "four";
 
 	(void)state;
-	expect(task_run(answer, text, LONG_MS, WHAT), "said", text);
+	expect(task_run(answer, text, LONG_MS, WHAT, -1), "said", text);
 }
 
 static void test_signal(void **state)
@@ -62,7 +62,7 @@ static void test_signal(void **state)
 	int signal = SIGTERM;
 
 	(void)state;
-	expect(task_run(die, &signal, LONG_MS, WHAT), "error",
+	expect(task_run(die, &signal, LONG_MS, WHAT, -1), "error",
 	       WHAT " ended: signal 15 (Terminated)");
 }
 
@@ -72,9 +72,22 @@ static void test_no_result(void **state)
 	int signal = SIGKILL;
 
 	(void)state;
-	expect(task_run(die, &signal, LONG_MS, WHAT), "error", WHAT " ended without a result");
-	expect(task_run(leave, NULL, LONG_MS, WHAT), "error", WHAT " ended without a result");
-	expect(task_run(hang, NULL, 1, WHAT), "error", WHAT " ended without a result");
+	expect(task_run(die, &signal, LONG_MS, WHAT, -1), "error", WHAT " ended without a result");
+	expect(task_run(leave, NULL, LONG_MS, WHAT, -1), "error", WHAT " ended without a result");
+	expect(task_run(hang, NULL, 1, WHAT, -1), "error", WHAT " ended without a result");
+}
+
+/* A task whose result nobody waits for any more is ended. */
+static void test_watched(void **state)
+{
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	assert_null(task_run(hang, NULL, 20000, WHAT, ends[0]));
+	close(ends[0]);
+	close(ends[1]);
 }
 
 int main(void)
@@ -83,6 +96,7 @@ int main(void)
 		cmocka_unit_test(test_result),
 		cmocka_unit_test(test_signal),
 		cmocka_unit_test(test_no_result),
+		cmocka_unit_test(test_watched),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
