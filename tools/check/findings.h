@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include <jansson.h>
+
 #include <nccl_net/util.h>
 
 enum check_verdict {
@@ -62,6 +64,8 @@ const char *verdict_name(enum check_verdict verdict);
 /* Prints problems first, each with reason and fix, then the other findings by area, then a summary. In `width` columns;
  * 0 = lines are not wrapped. */
 void findings_print_text(const struct check_report *report, int width, bool colour, FILE *out);
+/* [ { area, id, level, finding, why, fix } ] */
+json_t *findings_json(const struct check_report *report);
 void findings_print_json(const struct check_report *report, FILE *out);
 
 #endif

@@ -2,7 +2,6 @@
 /* Prints the report as text or JSON; see findings.h. */
 #include "findings.h"
 
-#include <jansson.h>
 #include <string.h>
 
 #include "tools/shared/document.h"
@@ -95,7 +94,7 @@ void findings_print_text(const struct check_report *report, int width, bool colo
 		counts[CHECK_NOTE] == 1 ? "" : "s", counts[CHECK_OK]);
 }
 
-void findings_print_json(const struct check_report *report, FILE *out)
+json_t *findings_json(const struct check_report *report)
 {
 	json_t *list = json_array();
 
@@ -108,9 +107,15 @@ void findings_print_json(const struct check_report *report, FILE *out)
 						      finding->found, "why", finding->why, "fix",
 						      finding->fix));
 	}
+	return list;
+}
+
+void findings_print_json(const struct check_report *report, FILE *out)
+{
 	document_print("check",
 		       json_pack("{s:i, s:i, s:i, s:o}", "status", findings_exit_status(report),
 				 "errors", (int)findings_count(report, CHECK_ERROR), "warnings",
-				 (int)findings_count(report, CHECK_WARN), "findings", list),
+				 (int)findings_count(report, CHECK_WARN), "findings",
+				 findings_json(report)),
 		       out);
 }

@@ -14,22 +14,6 @@
 
 #define REPORT_VERSION 1
 
-static json_t *verdicts(const struct anynet_probe *probe)
-{
-	json_t *list = json_array();
-
-	for (int i = 0; i < probe->candidate_count; i++) {
-		const struct anynet_candidate *candidate = &probe->candidates[i];
-
-		json_array_append_new(list, json_pack("{s:s, s:o, s:b, s:o}", "network",
-						      probe_transport(candidate->transport), "name",
-						      document_text(candidate->name), "used",
-						      candidate->usable, "reason",
-						      document_text(candidate->reason)));
-	}
-	return list;
-}
-
 static json_t *devices(const struct anynet_probe *probe)
 {
 	json_t *list = json_array();
@@ -48,21 +32,6 @@ static json_t *devices(const struct anynet_probe *probe)
 						(dev->ptr_support & ANYNET_PTR_DMABUF) != 0,
 						"force_flush", dev->force_flush, "gpu_memory",
 						document_text(dev->gpu_memory)));
-	}
-	return list;
-}
-
-static json_t *findings(const struct check_report *report)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < report->count; i++) {
-		const struct check_finding *finding = &report->findings[i];
-
-		json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "area", finding->area,
-						      "id", finding->id, "verdict",
-						      verdict_name(finding->verdict), "found",
-						      finding->found));
 	}
 	return list;
 }
@@ -97,8 +66,8 @@ static json_t *document(const struct check *check)
 			 REPORT_VERSION, "anynet", "version", ANYNET_VERSION, "day", day, "system",
 			 report_system(check), "libraries", report_libraries(check), "adapters",
 			 report_adapters(check), "gpus", report_gpus(check), "settings", settings(),
-			 "verdicts", verdicts(check->probe), "devices", devices(check->probe),
-			 "check", findings(&check->report));
+			 "verdicts", probe_candidates(check->probe), "devices",
+			 devices(check->probe), "check", findings_json(&check->report));
 }
 
 /* Readable by the owner only, who may inspect the report before sending it. */

@@ -63,7 +63,7 @@ case_report() {
 		'"gpu": "0000:3d:00.0", "adapter": "fake0", "distance": "PIX"' '"acs": "not readable"' \
 		'"release": "6.8.0-45-generic"' '"distribution": "Some Linux 1"' '"iommu=pt", "intel_iommu=on"' \
 		'"mlx5_ib": {"version": "24.10"}' '"version": "2.28.9"' \
-		'"network": "IB", "name": "fake0", "used": true' '"NCCL_SOCKET_IFNAME": "^docker0"' \
+		'"transport": "IB", "name": "fake0", "usable": true' '"NCCL_SOCKET_IFNAME": "^docker0"' \
 		'"NCCL_MINE": "(not shown)"' '"NCCL_PSK": "(not shown)"' '"ANYNET_SECRET_FILE": "(not shown)"' '"id": "' '"gpu_memory": "'
 	for secret in hunter22 swordfish marzipan openseame letmein alice /home/alice/secret gpu07 10.1.2.3 b8ce:f603 \
 		bace:f6ff 0a01:0203 12345678 "$(uname -n)"; do
@@ -75,7 +75,7 @@ case_report() {
 		grep -qF -- "$secret" "$work/json" && fail "'$secret' is in the report, with names"
 	done
 	report "$work/json" --quiet
-	has '"verdict": "ok"' '"verdict": "note"'
+	has '"level": "ok"' '"level": "note"'
 	report -
 	cp "$work/stdout" "$work/json"
 	has '{"report": 1'
