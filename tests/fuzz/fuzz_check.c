@@ -41,12 +41,16 @@ static void read_library(const uint8_t *data, size_t bytes)
 	close(fd);
 }
 
-static int visit_cached(const char *name, const char *path, void *context)
+static void read_cache(const char *bytes, size_t size)
 {
-	size_t *total = context;
+	struct text_list names = { 0 }, paths = { 0 };
 
-	*total += strlen(name) + strlen(path);
-	return 0;
+	ld_cache_read(bytes, size, &names, &paths);
+	if (names.count != paths.count)
+		abort();
+	for (size_t i = 0; i < names.count; i++)
+		if (strlen(names.items[i]) >= size || strlen(paths.items[i]) >= size)
+			abort();
 }
 
 static void visit_line(const struct conf_entry *entry, void *context)
@@ -94,7 +98,6 @@ static void read_text(unsigned kind, const char *text)
 
 static void read_input(const uint8_t *data, size_t bytes)
 {
-	size_t total = 0;
 	char *text;
 
 	switch (data[0] % KINDS) {
@@ -102,7 +105,7 @@ static void read_input(const uint8_t *data, size_t bytes)
 		read_library(data + 1, bytes - 1);
 		break;
 	case 1:
-		ld_cache_walk((const char *)data + 1, bytes - 1, visit_cached, &total);
+		read_cache((const char *)data + 1, bytes - 1);
 		break;
 	case 6:
 		pci_redirects(data + 1, bytes - 1);

@@ -46,28 +46,29 @@ static const char *text_at(const char *bytes, size_t size, uint32_t at)
 	return at < size && memchr(bytes + at, 0, size - at) ? bytes + at : NULL;
 }
 
-int ld_cache_walk(const char *bytes, size_t size, ld_cache_visitor *visit, void *context)
+bool ld_cache_read(const char *bytes, size_t size, struct text_list *names, struct text_list *paths)
 {
 	size_t start = new_format_at(bytes, size), count;
-	int ret = 0;
 
 	if (start > size || size - start < HEADER_BYTES ||
 	    memcmp(bytes + start, MAGIC, strlen(MAGIC)) != 0)
-		return -1;
+		return false;
 	bytes += start;
 	size -= start;
 	count = word_at(bytes + strlen(MAGIC));
 	if (count > (size - HEADER_BYTES) / ENTRY_BYTES)
-		return -1;
-	for (size_t i = 0; i < count && !ret; i++) {
+		return false;
+	for (size_t i = 0; i < count; i++) {
 		const char *entry = bytes + HEADER_BYTES + i * ENTRY_BYTES;
 		const char *name = text_at(bytes, size, word_at(entry + 4));
 		const char *path = text_at(bytes, size, word_at(entry + 8));
 
 		if (!name || !path)
-			return -1;
-		if (word_at(entry) == OURS)
-			ret = visit(name, path, context);
+			return false;
+		if (word_at(entry) != OURS)
+			continue;
+		text_list_add(names, name);
+		text_list_add(paths, path);
 	}
-	return ret;
+	return true;
 }

@@ -3,14 +3,17 @@
 #ifndef CHECK_LD_CACHE_H
 #define CHECK_LD_CACHE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
-/* Called for each library for this processor, in the loader's order. A nonzero result ends the
- * walk. The texts are valid during the call. */
-typedef int ld_cache_visitor(const char *name, const char *path, void *context);
+#include "tools/shared/text.h"
 
-/* Walks a cache that has been read into memory. Returns the visitor's last result, or -1 if the
- * bytes are not such a cache or are truncated; entries before the damage have been visited then. */
-int ld_cache_walk(const char *bytes, size_t size, ld_cache_visitor *visit, void *context);
+/*
+ * Appends the name and the path of each library for this processor, in the loader's order. The texts are parts of
+ * `bytes`. Returns false if the bytes are not such a cache or are truncated; entries before the damage have been appended
+ * then.
+ */
+bool ld_cache_read(const char *bytes, size_t size, struct text_list *names,
+		   struct text_list *paths);
 
 #endif

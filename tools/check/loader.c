@@ -49,9 +49,13 @@ static void read_library_path(struct text_list *list)
 
 void loader_open(struct loader *loader, const struct host *host)
 {
+	size_t bytes;
+	char *cache = host_read(host, "/etc/ld.so.cache", CACHE_MAX_BYTES, &bytes);
+
 	*loader = (struct loader){ .host = host };
 	read_library_path(&loader->library_path);
-	loader->cache = host_read(host, "/etc/ld.so.cache", CACHE_MAX_BYTES, &loader->cache_bytes);
+	if (cache)
+		ld_cache_read(cache, bytes, &loader->names, &loader->paths);
 }
 
 #define HEAD_BYTES (EI_NIDENT + 4) /* up to e_type and e_machine */
@@ -110,29 +114,15 @@ static char *in_list(const struct loader *loader, const struct text_list *list, 
 	return found;
 }
 
-struct cache_search {
-	const struct loader *loader;
-	const char *name;
-	char *found;
-};
-
-static int visit_cached(const char *name, const char *path, void *context)
-{
-	struct cache_search *search = context;
-
-	if (strcmp(name, search->name) != 0 || *path != '/' || !is_taken(search->loader, path))
-		return 0;
-	search->found = text_dup(path);
-	return 1;
-}
-
 static char *in_cache(const struct loader *loader, const char *name)
 {
-	struct cache_search search = { loader, name, NULL };
+	for (size_t i = 0; i < loader->names.count; i++) {
+		const char *path = loader->paths.items[i];
 
-	if (loader->cache)
-		ld_cache_walk(loader->cache, loader->cache_bytes, visit_cached, &search);
-	return search.found;
+		if (!strcmp(name, loader->names.items[i]) && *path == '/' && is_taken(loader, path))
+			return text_dup(path);
+	}
+	return NULL;
 }
 
 char *loader_find(const struct loader *loader, const char *name, const struct library *from,
@@ -161,24 +151,18 @@ char *loader_find(const struct loader *loader, const char *name, const struct li
 	return found;
 }
 
-static int visit_directory(const char *name, const char *path, void *context)
-{
-	const char *slash = strrchr(path, '/');
-
-	(void)name;
-	if (*path == '/' && slash > path)
-		text_list_add_new(context, text_copy(path, (size_t)(slash - path)));
-	return 0;
-}
-
 struct text_list loader_directories(const struct loader *loader)
 {
 	struct text_list list = { 0 };
 
 	for (size_t i = 0; i < loader->library_path.count; i++)
 		text_list_add_new(&list, loader->library_path.items[i]);
-	if (loader->cache)
-		ld_cache_walk(loader->cache, loader->cache_bytes, visit_directory, &list);
+	for (size_t i = 0; i < loader->paths.count; i++) {
+		const char *path = loader->paths.items[i], *slash = strrchr(path, '/');
+
+		if (*path == '/' && slash > path)
+			text_list_add_new(&list, text_copy(path, (size_t)(slash - path)));
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(usual_directories); i++)
 		text_list_add_new(&list, usual_directories[i]);
 	return list;

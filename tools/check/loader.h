@@ -12,8 +12,7 @@
 struct loader {
 	const struct host *host;
 	struct text_list library_path; /* LD_LIBRARY_PATH */
-	char *cache;                   /* /etc/ld.so.cache; NULL = none */
-	size_t cache_bytes;
+	struct text_list names, paths; /* of the libraries in /etc/ld.so.cache */
 };
 
 /* Reads the environment and the cache. The host must outlive the loader. */

@@ -114,39 +114,38 @@ static void make_cache(struct cache *cache, size_t start, const char *const *pai
 	cache->size = start + text;
 }
 
-static int visit(const char *name, const char *path, void *context)
+static bool read_cache(const char *bytes, size_t size, struct text_list *names,
+		       struct text_list *paths)
 {
-	char *seen = context;
-
-	sprintf(seen + strlen(seen), "%s=%s;", name, path);
-	return !strcmp(name, "stop");
+	*names = *paths = (struct text_list){ 0 };
+	return ld_cache_read(bytes, size, names, paths);
 }
 
-static void test_the_loaders_cache_is_walked(void **state)
+static void test_the_loaders_cache_is_read(void **state)
 {
-	static const char *const pairs[] = { "libnccl.so.2", "/a/libnccl.so.2", "stop",
-					     "/b",           "never",           "/c" };
+	static const char *const pairs[] = { "libnccl.so.2", "/a/libnccl.so.2", "libb.so", "/b" };
+	struct text_list names, paths;
 	struct cache cache;
-	char seen[256] = "";
 
 	(void)state;
-	make_cache(&cache, 0, pairs, 3);
-	assert_int_equal(ld_cache_walk(cache.bytes, cache.size, visit, seen), 1);
-	assert_string_equal(seen, "libnccl.so.2=/a/libnccl.so.2;stop=/b;");
+	make_cache(&cache, 0, pairs, 2);
+	assert_true(read_cache(cache.bytes, cache.size, &names, &paths));
+	assert_string_equal(text_list_join(&names, 9), "libnccl.so.2, libb.so");
+	assert_string_equal(text_list_join(&paths, 9), "/a/libnccl.so.2, /b");
 	/* After the table of the old format, with one entry, at a multiple of eight. */
-	*seen = 0;
 	make_cache(&cache, 32, pairs, 1);
 	memcpy(cache.bytes, "ld.so-1.7.0", 11);
 	put_word(&cache, 12, 1);
-	assert_int_equal(ld_cache_walk(cache.bytes, cache.size, visit, seen), 0);
-	assert_string_equal(seen, "libnccl.so.2=/a/libnccl.so.2;");
+	assert_true(read_cache(cache.bytes, cache.size, &names, &paths));
+	assert_string_equal(text_list_join(&names, 9), "libnccl.so.2");
+	assert_string_equal(text_list_join(&paths, 9), "/a/libnccl.so.2");
 }
 
 static void test_broken_caches_are_refused(void **state)
 {
-	static const char *const pairs[] = { "libnccl.so.2", "/a/libnccl.so.2" };
+	static const char *const pairs[] = { "libnccl.so.2", "/a/libnccl.so.2", "libb.so", "/b" };
+	struct text_list names, paths;
 	struct cache cache;
-	char seen[256] = "";
 
 	(void)state;
 	make_cache(&cache, 0, pairs, 1);
@@ -155,15 +154,22 @@ static void test_broken_caches_are_refused(void **state)
 
 		assert_non_null(part);
 		memcpy(part, cache.bytes, size);
-		assert_int_equal(ld_cache_walk(part, size, visit, seen), -1);
+		assert_false(read_cache(part, size, &names, &paths));
+		assert_int_equal(names.count, 0);
 		free(part);
 	}
 	put_word(&cache, 20, UINT32_MAX);
-	assert_int_equal(ld_cache_walk(cache.bytes, cache.size, visit, seen), -1);
+	assert_false(read_cache(cache.bytes, cache.size, &names, &paths));
 	put_word(&cache, 20, 1);
 	put_word(&cache, 52, UINT32_MAX);
-	assert_int_equal(ld_cache_walk(cache.bytes, cache.size, visit, seen), -1);
-	assert_string_equal(seen, "");
+	assert_false(read_cache(cache.bytes, cache.size, &names, &paths));
+	assert_int_equal(paths.count, 0);
+	/* What precedes the damage is kept. */
+	make_cache(&cache, 0, pairs, 2);
+	put_word(&cache, 48 + 24 + 8, UINT32_MAX);
+	assert_false(read_cache(cache.bytes, cache.size, &names, &paths));
+	assert_string_equal(text_list_join(&paths, 9), "/a/libnccl.so.2");
+	assert_int_equal(names.count, 1);
 }
 
 static void write_cache(const struct cache *cache, const char *path)
@@ -361,7 +367,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		with_tree(test_links_stay_within_the_root),
 		with_tree(test_files_are_read_in_bounds),
-		cmocka_unit_test(test_the_loaders_cache_is_walked),
+		cmocka_unit_test(test_the_loaders_cache_is_read),
 		cmocka_unit_test(test_broken_caches_are_refused),
 		with_tree(test_the_loader_searches_in_order),
 		cmocka_unit_test(test_versions_are_found),
