@@ -53,16 +53,20 @@ static void read_cache(const char *bytes, size_t size)
 			abort();
 }
 
-static void visit_line(const struct conf_entry *entry, void *context)
+static void read_conf(const char *text)
 {
-	const struct nccl_variable *variable = variable_of(entry->name);
-	size_t *lines = context;
+	struct conf conf = { .count = 0 };
 
-	if (variable)
-		variable_takes(variable, entry->value);
-	if (strlen(entry->name) >= CONF_TEXT_BYTES || strlen(entry->value) >= CONF_TEXT_BYTES)
-		abort();
-	++*lines;
+	conf_parse(&conf, text, "file");
+	for (size_t i = 0; i < conf.count; i++) {
+		const struct conf_line *line = &conf.lines[i];
+		const struct nccl_variable *variable = variable_of(line->name);
+
+		if (variable)
+			variable_takes(variable, line->value);
+		if (strlen(line->name) >= CONF_TEXT_BYTES || strlen(line->value) >= CONF_TEXT_BYTES)
+			abort();
+	}
 }
 
 /* Printable text is not changed. */
@@ -80,11 +84,10 @@ static void print(const char *text)
 
 static void read_text(unsigned kind, const char *text)
 {
-	size_t lines = 0;
 	struct xid xid;
 
 	if (kind == 2)
-		conf_parse(text, visit_line, &lines);
+		read_conf(text);
 	else if (kind == 3)
 		xid_find(text, &xid);
 	else if (kind == 4)

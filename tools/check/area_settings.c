@@ -23,7 +23,7 @@ static const char *origin(const struct check *check, const char *name)
 {
 	const struct conf_line *line = conf_origin(&check->conf, name);
 
-	return line ? text_format(" (in %s:%u)", line->file, line->entry.line) : "";
+	return line ? text_format(" (in %s:%u)", line->file, line->number) : "";
 }
 
 /* Returns anynet's setting for which this NCCL variable is an alias; NULL = none. */
@@ -240,16 +240,15 @@ static void check_variables(struct check *check)
 }
 
 /* The line as NCCL reads it, without the value of a secret. Without a '=', the value is part of the name. */
-static const char *line_text(const struct conf_entry *entry)
+static const char *line_text(const struct conf_line *line)
 {
-	const char *name = entry->name + strspn(entry->name, " \t");
+	const char *name = line->name + strspn(line->name, " \t");
 
 	if (is_secret_name(name))
 		return text_format("%.*s=(not shown)",
 				   (int)anynet_min(strcspn(name, " \t:"), NAME_BYTES), name);
-	return entry->flaw == CONF_NO_EQUALS
-		       ? text_format("%.64s", entry->name)
-		       : text_format("%.64s=%.64s", entry->name, entry->value);
+	return line->flaw == CONF_NO_EQUALS ? text_format("%.64s", line->name)
+					    : text_format("%.64s=%.64s", line->name, line->value);
 }
 
 static void check_line(struct check *check, const struct conf_line *line)
@@ -262,21 +261,20 @@ static void check_line(struct check *check, const struct conf_line *line)
 		[CONF_QUOTED] = "the quotes become part of the value: no shell removes them",
 		[CONF_CUT] = "NCCL truncates names and values to 1023 bytes",
 	};
-	const struct conf_entry *entry = &line->entry;
 
-	if (entry->flaw == CONF_FOREIGN) {
+	if (line->flaw == CONF_FOREIGN) {
 		found(check, CHECK_NOTE, "file-foreign",
-		      "%s:%u sets %.64s, which is not a variable of NCCL", line->file, entry->line,
-		      entry->name);
-	} else if (entry->flaw != CONF_GOOD) {
-		found(check, CHECK_WARN, "file-line", "%s:%u: %s", line->file, entry->line,
-		      line_text(entry));
-		found_why(check, "%s", flaws[entry->flaw]);
+		      "%s:%u sets %.64s, which is not a variable of NCCL", line->file, line->number,
+		      line->name);
+	} else if (line->flaw != CONF_GOOD) {
+		found(check, CHECK_WARN, "file-line", "%s:%u: %s", line->file, line->number,
+		      line_text(line));
+		found_why(check, "%s", flaws[line->flaw]);
 		found_fix(check, "write NAME=value, without blanks or quotes");
 	} else if (!line->taken) {
 		found(check, CHECK_NOTE, "file-overruled",
 		      "%s:%u sets %s, which the environment or an earlier line has already set",
-		      line->file, entry->line, entry->name);
+		      line->file, line->number, line->name);
 	}
 }
 

@@ -21,17 +21,17 @@ static bool is_ours(const char *name)
 	       strspn(name, letters) == strlen(name);
 }
 
-static enum conf_flaw flaw_of(const struct conf_entry *entry)
+static enum conf_flaw flaw_of(const struct conf_line *line)
 {
-	size_t bytes = strlen(entry->value);
+	size_t bytes = strlen(line->value);
 
-	if (strpbrk(entry->name, " \t"))
+	if (strpbrk(line->name, " \t"))
 		return CONF_BLANK_NAME;
-	if (!is_ours(entry->name))
+	if (!is_ours(line->name))
 		return CONF_FOREIGN;
-	if (bytes && entry->value[bytes - 1] == '\r')
+	if (bytes && line->value[bytes - 1] == '\r')
 		return CONF_CARRIAGE;
-	if (*entry->value == '"' || *entry->value == '\'')
+	if (*line->value == '"' || *line->value == '\'')
 		return CONF_QUOTED;
 	return CONF_GOOD;
 }
@@ -46,39 +46,34 @@ static bool copy_part(char *part, const char *text, size_t bytes)
 	return kept == bytes;
 }
 
-static void parse_line(const char *text, size_t bytes, struct conf_entry *entry)
+static void parse_line(const char *text, size_t bytes, struct conf_line *line)
 {
 	const char *equals = memchr(text, '=', bytes);
 	size_t name_bytes = equals ? (size_t)(equals - text) : bytes;
-	bool whole = copy_part(entry->name, text, name_bytes);
+	bool whole = copy_part(line->name, text, name_bytes);
 
-	*entry->value = 0;
 	if (equals)
-		whole &= copy_part(entry->value, equals + 1, bytes - name_bytes - 1);
-	entry->flaw = !equals ? CONF_NO_EQUALS : !whole ? CONF_CUT : flaw_of(entry);
+		whole &= copy_part(line->value, equals + 1, bytes - name_bytes - 1);
+	line->flaw = !equals ? CONF_NO_EQUALS : !whole ? CONF_CUT : flaw_of(line);
 }
 
-void conf_parse(const char *text, conf_visitor *visit, void *context)
+void conf_parse(struct conf *conf, const char *text, const char *file)
 {
-	struct conf_entry entry = { .line = 0 };
-
-	while (*text) {
+	for (unsigned number = 1; *text && conf->count < LINES_MAX; number++) {
 		size_t bytes = strcspn(text, "\n");
 
-		entry.line++;
 		if (*text != '#' && strspn(text, " \t\r") < bytes) {
-			parse_line(text, bytes, &entry);
-			visit(&entry, context);
+			struct conf_line *line;
+
+			conf->lines = memory_resize(conf->lines,
+						    (conf->count + 1) * sizeof(*conf->lines));
+			line = &conf->lines[conf->count++];
+			*line = (struct conf_line){ .number = number, .file = file };
+			parse_line(text, bytes, line);
 		}
 		text += bytes + (text[bytes] == '\n');
 	}
 }
-
-struct loading {
-	const struct host *host;
-	struct conf *conf;
-	const char *file;
-};
 
 /* True for a variable that names a library to load. One from below another root must not apply to
  * this process. */
@@ -89,25 +84,18 @@ static bool names_library(const char *name)
 	return bytes > 4 && !strcasecmp(name + bytes - 4, "_LIB");
 }
 
-static void take(const struct conf_entry *entry, void *context)
+/* Sets the variable, if NCCL would. */
+static void take(const struct host *host, struct conf_line *line)
 {
-	struct loading *loading = context;
-	struct conf *conf = loading->conf;
-	struct conf_line *line;
-
-	if (conf->count == LINES_MAX)
-		return;
-	conf->lines = memory_resize(conf->lines, (conf->count + 1) * sizeof(*conf->lines));
-	line = &conf->lines[conf->count++];
-	*line = (struct conf_line){ .entry = *entry, .file = loading->file };
-	line->taken = entry->flaw != CONF_NO_EQUALS && is_ours(entry->name) &&
-		      !(*loading->host->root && names_library(entry->name)) &&
-		      !getenv(entry->name) && !setenv(entry->name, entry->value, 0);
+	line->taken = line->flaw != CONF_NO_EQUALS && is_ours(line->name) &&
+		      !(*host->root && names_library(line->name)) && !getenv(line->name) &&
+		      !setenv(line->name, line->value, 0);
 }
 
 void conf_load(struct conf *conf, const struct host *host)
 {
 	const char *named = host_env("NCCL_CONF_FILE");
+	size_t next = 0;
 
 	*conf = (struct conf){ 0 };
 	if (named)
@@ -116,20 +104,21 @@ void conf_load(struct conf *conf, const struct host *host)
 		conf->files[0] = text_format("%s/.nccl.conf", host->home);
 	conf->files[1] = "/etc/nccl.conf";
 	for (size_t i = 0; i < ARRAY_SIZE(conf->files); i++) {
-		struct loading loading = { host, conf, conf->files[i] };
 		const char *path = conf->files[i] ? host_path(host, conf->files[i]) : NULL;
 		char *text = path ? host_read(host, path, FILE_MAX_BYTES, NULL) : NULL;
 
 		conf->readable[i] = text != NULL;
 		if (text)
-			conf_parse(text, take, &loading);
+			conf_parse(conf, text, conf->files[i]);
+		for (; next < conf->count; next++)
+			take(host, &conf->lines[next]);
 	}
 }
 
 const struct conf_line *conf_origin(const struct conf *conf, const char *name)
 {
 	for (size_t i = 0; i < conf->count; i++) {
-		if (conf->lines[i].taken && !strcmp(conf->lines[i].entry.name, name))
+		if (conf->lines[i].taken && !strcmp(conf->lines[i].name, name))
 			return &conf->lines[i];
 	}
 	return NULL;

@@ -25,23 +25,13 @@ enum conf_flaw {
 };
 
 /* A line that is neither empty nor a comment. */
-struct conf_entry {
+struct conf_line {
 	char name[CONF_TEXT_BYTES];
 	char value[CONF_TEXT_BYTES];
-	unsigned line;
+	unsigned number;
 	enum conf_flaw flaw;
-};
-
-/* Called for each entry of a file. */
-typedef void conf_visitor(const struct conf_entry *entry, void *context);
-
-/* Parses the text of a file as NCCL does. `text` ends with a zero byte and is not trusted. */
-void conf_parse(const char *text, conf_visitor *visit, void *context);
-
-struct conf_line {
-	struct conf_entry entry;
-	const char *file; /* points into struct conf */
-	bool taken;       /* copied into the environment */
+	const char *file;
+	bool taken; /* copied into the environment */
 };
 
 struct conf {
@@ -50,6 +40,9 @@ struct conf {
 	struct conf_line *lines;
 	size_t count;
 };
+
+/* Appends the lines of a file as NCCL parses it. `text` ends with a zero byte and is not trusted. */
+void conf_parse(struct conf *conf, const char *text, const char *file);
 
 /* Reads the files and sets missing variables in this process's environment. Libraries to load
  * (NCCL_IBVERBS_LIB) are set only from this host's own files, not from those below another root. */
