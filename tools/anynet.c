@@ -2,6 +2,7 @@
 /* The command-line tool anynet: the table of its commands, and help. */
 #include "tools/shared/commands.h"
 
+#include <argp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,8 +10,7 @@
 #include <nccl_net/util.h>
 
 #include "plugin/config_names.h"
-#include "tools/shared/args.h"
-#include "tools/shared/document.h"
+#include "tools/shared/status.h"
 
 static int cmd_help(int argc, char **argv);
 
@@ -72,7 +72,7 @@ static int run(int command, int argc, char **argv)
 	if (!fflush(stdout) && !ferror(stdout))
 		return status;
 	fprintf(stderr, "%s: the output cannot be written\n", who);
-	return status > DOCUMENT_FAILED ? status : DOCUMENT_FAILED;
+	return status > STATUS_ERROR ? status : STATUS_ERROR;
 }
 
 /* Returns the command at the smallest edit distance: at most 2, or 1 for names of up to 3 letters. NULL = none. */
@@ -98,7 +98,7 @@ static int unknown(const char *name)
 
 	fprintf(stderr, "anynet: '%s' is not a command%s%s%s; `anynet help` lists them\n", name,
 		meant ? "; did you mean '" : "", meant ? meant : "", meant ? "'?" : "");
-	return ARGS_WRONG;
+	return STATUS_UNREADABLE;
 }
 
 /* Prints the list of commands, or the help of one. */
@@ -128,7 +128,7 @@ int main(int argc, char **argv)
 	int command;
 
 	anynet_log_set_sink(NULL);
-	argp_err_exit_status = ARGS_WRONG;
+	argp_err_exit_status = STATUS_UNREADABLE;
 	if (!strcmp(name, "--help") || !strcmp(name, "-h"))
 		name = "help";
 	if (!strcmp(name, "--version") || !strcmp(name, "-V"))
@@ -139,5 +139,5 @@ int main(int argc, char **argv)
 	if (*name)
 		return unknown(name);
 	print_help(stderr);
-	return ARGS_WRONG;
+	return STATUS_UNREADABLE;
 }

@@ -18,12 +18,11 @@
 #include "report.h"
 #include "tools/shared/memory.h"
 #include "tools/shared/output_args.h"
+#include "tools/shared/status.h"
 #include "tools/shared/terminal.h"
 #include "trust.h"
 
-#define WIDTH_MOST    120 /* longer lines are hard to read */
-#define FAILED_STATUS 3   /* wrong command line, or the check cannot begin */
-#define LOST_STATUS   2   /* the report cannot be written */
+#define WIDTH_MOST 120 /* longer lines are hard to read */
 
 struct options {
 	bool keep_names, all_releases;
@@ -185,7 +184,7 @@ static int write_report(const struct check *check, const struct options *opt)
 	if (!ret)
 		return 0;
 	fprintf(stderr, "anynet check: %s cannot be written: %s\n", opt->report, strerror(-ret));
-	return LOST_STATUS;
+	return STATUS_ERROR;
 }
 
 int cmd_check(int argc, char **argv)
@@ -204,7 +203,7 @@ int cmd_check(int argc, char **argv)
 
 	if (status) {
 		fprintf(stderr, "anynet check: /proc/self/exe: %s\n", strerror(status));
-		return FAILED_STATUS;
+		return STATUS_UNREADABLE;
 	}
 	argp_parse(&argp, argc, argv, 0, NULL, &opt);
 	check.host.root = root_of(opt.root);

@@ -13,9 +13,8 @@
 #include "tools/shared/document.h"
 #include "tools/shared/output_args.h"
 #include "tools/shared/probe.h"
+#include "tools/shared/status.h"
 #include "tools/shared/text.h"
-
-#define NO_DEVICE 2 /* exit status: NCCL would get no device */
 
 static void print_text(const struct anynet_probe *probe)
 {
@@ -83,5 +82,5 @@ int cmd_devices(int argc, char **argv)
 		print_json(&probe);
 	else
 		print_text(&probe);
-	return probe.device_count ? 0 : NO_DEVICE;
+	return probe.device_count ? STATUS_OK : STATUS_ERROR;
 }

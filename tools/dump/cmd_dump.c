@@ -9,12 +9,7 @@
 #include "tools/shared/output_args.h"
 #include "tools/shared/stats/print.h"
 #include "tools/shared/stats/stats_dir.h"
-
-enum {
-	DUMP_FINE,
-	DUMP_NONE = 2, /* no such process */
-	DUMP_FAILED = 3
-};
+#include "tools/shared/status.h"
 
 struct options {
 	const char *dir;
@@ -81,16 +76,16 @@ int cmd_dump(int argc, char **argv)
 			    &(struct page_wish){ .pid = o.pid, .events = true, .ended = true });
 	if (ret) {
 		fprintf(stderr, "anynet dump: %s: %s\n", o.dir, strerror(-ret));
-		return DUMP_FAILED;
+		return STATUS_UNREADABLE;
 	}
 	if (!pages.count) {
 		fprintf(stderr,
 			"anynet dump: process %u has no open connections, belongs to another "
 			"user, or writes no statistics (ANYNET_STATS); %s has no file of it\n",
 			o.pid, o.dir);
-		return DUMP_NONE;
+		return STATUS_ERROR;
 	}
 	show(&pages);
 	page_free_all(&pages);
-	return DUMP_FINE;
+	return STATUS_OK;
 }

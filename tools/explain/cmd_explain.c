@@ -17,9 +17,8 @@
 #include "tools/shared/memory.h"
 #include "tools/shared/now.h"
 #include "tools/shared/output_args.h"
+#include "tools/shared/status.h"
 #include "tools/shared/terminal.h"
-
-#define EXPLAIN_FAILED 3 /* exit status: rules could not be read */
 
 #define WIDTH       100       /* columns, if the width of the terminal is unknown */
 #define RULES_BYTES (1 << 20) /* maximum size of a rule file */
@@ -68,7 +67,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static void fail(const char *what, const char *why)
 {
 	fprintf(stderr, "anynet explain: %s%s%s\n", what, why ? ": " : "", why ? why : "");
-	exit(EXPLAIN_FAILED);
+	exit(STATUS_UNREADABLE);
 }
 
 /* --- rules --- */

@@ -20,14 +20,10 @@
 #include "tools/shared/address.h"
 #include "tools/shared/args.h"
 #include "tools/shared/stats/stats_dir.h"
+#include "tools/shared/status.h"
 
 #define BACKLOG   64
 #define EVERY_MAX 3600
-
-enum {
-	EXPORT_FINE,
-	EXPORT_FAILED = 2
-};
 
 struct options {
 	const char *dir, *listen, *textfile;
@@ -176,7 +172,7 @@ static int run_textfile(const struct options *o, const sigset_t *mask)
 	do {
 		good = write_textfile(o);
 	} while (o->every && !stopped && (!ppoll(NULL, 0, &pause, mask) || !stopped));
-	return good ? EXPORT_FINE : EXPORT_FAILED;
+	return good ? STATUS_OK : STATUS_ERROR;
 }
 
 /* --- to clients --- */
@@ -219,7 +215,7 @@ static int run_server(struct options *o, const sigset_t *mask)
 		close(server.fd);
 	if (ret)
 		fprintf(stderr, "anynet export: %s: %s\n", o->listen, strerror(-ret));
-	return ret ? EXPORT_FAILED : EXPORT_FINE;
+	return ret ? STATUS_ERROR : STATUS_OK;
 }
 
 /* Blocks SIGINT and SIGTERM, except during ppoll with the mask *open, so that `stopped` cannot change unnoticed. */
@@ -263,5 +259,5 @@ int cmd_export(int argc, char **argv)
 	ret = write_metrics(o.dir, stdout);
 	if (ret)
 		fprintf(stderr, "anynet export: %s: %s\n", o.dir, strerror(-ret));
-	return ret ? EXPORT_FAILED : EXPORT_FINE;
+	return ret ? STATUS_ERROR : STATUS_OK;
 }

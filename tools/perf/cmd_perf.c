@@ -9,8 +9,7 @@
 #include "perf_worker.h"
 #include "tools/shared/self.h"
 #include "tools/shared/shell.h"
-
-#define FAILED 2 /* exit status: an error, or wrong results */
+#include "tools/shared/status.h"
 
 /* Returns what a worker that ssh starts is given. */
 static char *worker_words(const struct perf_options *o)
@@ -52,5 +51,5 @@ int cmd_perf(int argc, char **argv)
 	}
 	if (result == GROUP_WRONG)
 		fprintf(stderr, "anynet perf: WRONG RESULTS\n");
-	return result == GROUP_OK ? 0 : FAILED;
+	return result == GROUP_OK ? STATUS_OK : STATUS_ERROR;
 }

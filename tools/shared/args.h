@@ -5,8 +5,7 @@
 
 #include <argp.h>
 
-#define ARGS_WRONG 3   /* exit status for a wrong command line */
-#define ARGS_HOST  256 /* bytes of a host name or address, with the final zero */
+#define ARGS_HOST 256 /* bytes of a host name or address, with the final zero */
 
 long long args_number(struct argp_state *state, const char *what, const char *text, long long min,
 		      long long max);

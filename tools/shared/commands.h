@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The subcommands of the `anynet` tool. Exit codes: 0 = fine, 1 = warnings, 2 = errors, also when
- * the command fails or does not find what was asked for, 3 = wrong command line or unreadable
- * input. `anynet run` exits with the status of its command.
- */
+/* The subcommands of the `anynet` tool. They return exit statuses (status.h). */
 #ifndef SHARED_COMMANDS_H
 #define SHARED_COMMANDS_H
 

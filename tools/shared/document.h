@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The JSON output of all commands (docs/tool.md, JSON): one object with "anynet" (the version), "schema"
+ * The JSON output of all commands (anynet(1), JSON): one object with "anynet" (the version), "schema"
  * (raised when a member is removed or changes its meaning), "command", and the members of the command.
  */
 #ifndef SHARED_DOCUMENT_H
@@ -10,12 +10,8 @@
 #include <stdio.h>
 
 #define DOCUMENT_SCHEMA 1
-#define DOCUMENT_FAILED 2 /* exit status: out of memory, or the output cannot be written */
 
-/*
- * Prints `members` as the output of `command` and releases them. If out of memory, the process prints an error and
- * exits with DOCUMENT_FAILED. main checks that the output was written.
- */
+/* Prints `members` as the output of `command` and releases them. main checks that the output was written. */
 void document_print(const char *command, json_t *members, FILE *out);
 
 /* Returns a string of text_printable: `text` may have any bytes. */

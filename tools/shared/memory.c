@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "status.h"
+
 struct block {
 	struct block *older, *newer;
 	uint64_t number; /* 1, 2, … in the order in which the blocks were made */
@@ -31,7 +33,7 @@ static void link_block(struct block *block)
 _Noreturn void memory_failed(void)
 {
 	fputs("anynet: out of memory\n", stderr);
-	exit(MEMORY_FAILED);
+	exit(STATUS_ERROR);
 }
 
 void *memory_resize(void *memory, size_t bytes)

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory that stays until the process exits, so that nobody owns or frees it: a command that reads, prints and exits
- * keeps a few MB. If out of memory, the process prints an error and exits with MEMORY_FAILED. Single-threaded.
+ * keeps a few MB. If out of memory, the process prints an error and exits with STATUS_ERROR. Single-threaded.
  */
 #ifndef TOOLS_MEMORY_H
 #define TOOLS_MEMORY_H
 
 #include <stddef.h>
 #include <stdint.h>
-
-#define MEMORY_FAILED 3 /* exit status */
 
 /* For libraries that allocate by themselves, when they fail. */
 _Noreturn void memory_failed(void);

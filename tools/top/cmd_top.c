@@ -10,17 +10,11 @@
 #include "tools/shared/output_args.h"
 #include "tools/shared/stats/print.h"
 #include "tools/shared/stats/stats_dir.h"
+#include "tools/shared/status.h"
 #include "tools/shared/terminal.h"
 
 #define WIDTH     120 /* columns, if the width of the terminal is unknown */
 #define DELAY_MAX 3600
-
-enum {
-	TOP_FINE,
-	TOP_WARNING,
-	TOP_ERROR,
-	TOP_FAILED
-};
 
 struct options {
 	bool once, streams;
@@ -70,7 +64,7 @@ static void read_pages(struct page_list *list, const char *dir)
 	if (!ret)
 		return;
 	fprintf(stderr, "anynet top: %s: %s\n", dir, strerror(-ret));
-	exit(TOP_FAILED);
+	exit(STATUS_UNREADABLE);
 }
 
 static int show(const struct options *o, const struct page_list *before,
@@ -93,9 +87,9 @@ static int show(const struct options *o, const struct page_list *before,
 		print_view_json(&view, "top", stdout);
 	else
 		print_view(&view, &style, stdout);
-	status = view.trouble >= TROUBLE_CUT    ? TOP_ERROR
-		 : view.trouble != TROUBLE_NONE ? TOP_WARNING
-						: TOP_FINE;
+	status = view.trouble >= TROUBLE_CUT    ? STATUS_ERROR
+		 : view.trouble != TROUBLE_NONE ? STATUS_WARNING
+						: STATUS_OK;
 	view_free(&view);
 	fflush(stdout);
 	return status;
