@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "input.h"
 #include "tools/explain/print.h"
@@ -49,8 +51,11 @@ static struct report *read_log(const char *text, size_t bytes, size_t block)
 {
 	struct report *report = report_new(built_in());
 	struct scan *scan = scan_new(built_in(), report, block);
+	int fd = memfd_create("log", MFD_CLOEXEC);
 
-	scan_memory(scan, text, bytes, "log");
+	must(fd >= 0 && write(fd, text, bytes) == (ssize_t)bytes && !lseek(fd, 0, SEEK_SET));
+	scan_fd(scan, fd, "log", NULL, NULL);
+	close(fd);
 	report_conclude(report);
 	return report;
 }

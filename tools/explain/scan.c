@@ -445,19 +445,3 @@ const char *scan_fd(struct scan *s, int fd, const char *name,
 	end_file(s);
 	return why;
 }
-
-void scan_memory(struct scan *s, const char *data, size_t bytes, const char *name)
-{
-	begin_file(s, name);
-	s->report->bytes += bytes;
-	while (bytes) {
-		size_t part = anynet_min(bytes, s->room - s->used);
-
-		memcpy(s->buffer + s->used, data, part);
-		s->used += part;
-		data += part;
-		bytes -= part;
-		take_buffer(s, false);
-	}
-	end_file(s);
-}

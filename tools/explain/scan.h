@@ -20,7 +20,4 @@ struct scan *scan_new(struct rules *rules, struct report *report, size_t block);
 const char *scan_fd(struct scan *scan, int fd, const char *name,
 		    void (*tick)(void *context, unsigned long long bytes), void *context);
 
-/* The same with memory. */
-void scan_memory(struct scan *scan, const char *data, size_t bytes, const char *name);
-
 #endif

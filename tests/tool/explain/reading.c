@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 struct rules *reading_rules(void)
 {
@@ -24,12 +26,22 @@ struct rules *reading_rules(void)
 	return rules;
 }
 
+static void read_text(struct scan *scan, const char *text, size_t bytes, const char *name)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC);
+
+	if (fd < 0 || write(fd, text, bytes) != (ssize_t)bytes || lseek(fd, 0, SEEK_SET))
+		abort();
+	scan_fd(scan, fd, name, NULL, NULL);
+	close(fd);
+}
+
 struct report *reading_report(const char *text, size_t bytes, size_t block)
 {
 	struct report *report = report_new(reading_rules());
 	struct scan *scan = scan_new(reading_rules(), report, block);
 
-	scan_memory(scan, text, bytes, "log");
+	read_text(scan, text, bytes, "log");
 	report_conclude(report);
 	return report;
 }
@@ -39,8 +51,8 @@ struct report *reading_report_of_two(const char *first, const char *second)
 	struct report *report = report_new(reading_rules());
 	struct scan *scan = scan_new(reading_rules(), report, SCAN_BLOCK);
 
-	scan_memory(scan, first, strlen(first), "first");
-	scan_memory(scan, second, strlen(second), "second");
+	read_text(scan, first, strlen(first), "first");
+	read_text(scan, second, strlen(second), "second");
 	report_conclude(report);
 	return report;
 }
