@@ -34,7 +34,7 @@ const Elf64_Sym *elf_file_symbol(const struct elf_file *elf, const char *name, i
 const Elf64_Sym *elf_file_dynamic_symbol(const struct elf_file *elf, const char *name, int type);
 
 /* Returns the text of the `index`th entry with this tag (DT_NEEDED, DT_SONAME, DT_RPATH,
- * DT_RUNPATH) of .dynamic, a pointer into the file; NULL = no more entries. */
+ * DT_RUNPATH) of .dynamic, valid until elf_file_close; NULL = no more entries. */
 const char *elf_file_dynamic(const struct elf_file *elf, Elf64_Sxword tag, size_t index);
 
 /* Returns the `index`th symbol version required of another library, such as "GLIBC_2.34" of *file
