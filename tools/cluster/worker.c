@@ -99,7 +99,7 @@ static json_t *measure(void *arg)
 		.port = e->order->port,
 		.plugin = e->w->plugin,
 		.measure = e->order->measure,
-		.bare = true,
+		.is_worker = true,
 	};
 	json_t *result = client_run(&o);
 

@@ -18,6 +18,7 @@
 #include "tools/shared/judge/verdict.h"
 #include "tools/shared/member.h"
 #include "tools/shared/memory.h"
+#include "tools/shared/output_args.h"
 #include "traffic.h"
 #include "wire.h"
 
@@ -147,7 +148,7 @@ static int measure_plugin(struct client *c, const char *transport)
 		return -1;
 	json_object_set_new(first, "transport", json_string(transport));
 	json_array_append_new(json_object_get(c->result, "plugin"), first);
-	for (int i = 1; c->o->repeat && i < RATES_ENOUGH && client_has_time(c, began); i++) {
+	for (int i = 1; !c->o->is_worker && i < RATES_ENOUGH && client_has_time(c, began); i++) {
 		rates_read(&there, first, "server");
 		rates_read(&back, first, "client");
 		if (*member_text(first, "error") || !rates_differ(&there, &back))
@@ -166,14 +167,13 @@ static void announce(const struct client *c, int transports)
 {
 	int ways = c->o->measure.streams > 1 ? 4 : 2;
 
-	if (!c->o->measure.ms || !c->o->announce)
+	if (!c->o->measure.ms || c->o->is_worker || output_is_quiet())
 		return;
 	client_tell(c, "");
 	fprintf(stderr,
 		"bandwidth test: %d runs, each limited to %.1f s and %.0f MB, one after "
-		"another%s\n",
-		2 + transports * ways, c->o->measure.ms / 1e3, (double)c->o->measure.bytes / 1e6,
-		c->o->repeat ? "; more where a result looks wrong" : "");
+		"another; more where a result looks wrong\n",
+		2 + transports * ways, c->o->measure.ms / 1e3, (double)c->o->measure.bytes / 1e6);
 }
 
 static int session(struct client *c)
@@ -227,7 +227,7 @@ json_t *client_run(const struct client_options *o)
 	struct client c = { .o = o, .host = &host, .fd = -1 };
 
 	pair_host_read(&host, o->plugin);
-	if (!o->bare)
+	if (!o->is_worker)
 		facts_ask_libraries(host.facts);
 	c.result = json_pack("{s:s, s:i, s:O, s:[], s:[], s:[]}", "host", o->host, "port", o->port,
 			     "local", host.facts, "ports", "tcp", "plugin");

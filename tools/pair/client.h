@@ -14,10 +14,7 @@ struct client_options {
 	int port;
 	const char *plugin;
 	struct measure measure;
-	bool bare;     /* leave out the facts that require loading libraries */
-	bool repeat;   /* measure suspicious results again before judging them */
-	bool progress; /* print progress on stderr; requires a terminal */
-	bool announce; /* announce bandwidth runs on stderr */
+	bool is_worker; /* for anynet cluster: no libraries are loaded, nothing is repeated or printed */
 };
 
 /* Returns the result, as in verdict.h, with "findings". The caller releases it. At most one call

@@ -125,7 +125,7 @@ static int try_stream(struct client *c, const struct route *r)
 	answer = dial(c, r, c->o->measure.bytes, c->o->measure.ms, 0);
 	if (!answer)
 		return -1;
-	for (int i = 1; c->o->repeat && verdict_loses(answer) && i < RATES_ENOUGH; i++) {
+	for (int i = 1; !c->o->is_worker && verdict_loses(answer) && i < RATES_ENOUGH; i++) {
 		if (!client_has_time(c, began))
 			break;
 		began = now_ms();

@@ -6,9 +6,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "control.h"
 #include "server.h"
+#include "tools/shared/output_args.h"
 #include "wire.h"
 
 #define GREET_MS 30000 /* long, because the server serves one client at a time */
@@ -18,7 +20,7 @@
 
 void client_tell(const struct client *c, const char *what)
 {
-	if (c->o->progress)
+	if (!c->o->is_worker && !output_is_quiet() && isatty(STDERR_FILENO))
 		fprintf(stderr, "\r\033[K%s%s", what, *what ? " ..." : "");
 }
 

@@ -21,7 +21,7 @@ struct client {
 	struct proved proved;
 };
 
-/* Prints progress if options request it. */
+/* Prints progress on a terminal. */
 void client_tell(const struct client *c, const char *what);
 
 /* Records the failure that ends the session; later ones are ignored. Returns -1. */

@@ -5,7 +5,6 @@
 #include <argp.h>
 #include <limits.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "client.h"
 #include "measure_args.h"
@@ -82,7 +81,6 @@ int cmd_pair(int argc, char **argv)
 		.options = {
 			.port = PAIR_PORT,
 			.measure = { .streams = 4, .bytes = 1024000000, .ms = 1000 },
-			.repeat = true,
 		},
 	};
 	struct terminal terminal;
@@ -92,8 +90,6 @@ int cmd_pair(int argc, char **argv)
 	argp_parse(&argp, argc, argv, 0, NULL, &a);
 	if (!a.options.plugin)
 		a.options.plugin = self_plugin();
-	a.options.announce = !output_is_quiet();
-	a.options.progress = !output_is_quiet() && isatty(STDERR_FILENO);
 	result = client_run(&a.options);
 	if (output_is_json()) {
 		document_print("pair", json_incref(result), stdout);
