@@ -17,7 +17,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "facts.h"
 #include "ports.h"
 #include "print.h"
@@ -92,13 +91,13 @@ static json_t *do_dial(struct session *s, const struct request *request)
 }
 
 /* Stops the responder first: its thread must end before a process is forked. */
-static int do_plugin(struct session *s, struct request *request)
+static void do_plugin(struct session *s, struct request *request)
 {
 	json_t *result;
 
 	if (!s->proved.count) {
 		s->end = "asked for the plugin before one of its data ports was tested: closed";
-		return -1;
+		return;
 	}
 	responder_stop(s->responder);
 	s->responder = NULL;
@@ -108,7 +107,6 @@ static int do_plugin(struct session *s, struct request *request)
 	if (*member_text(result, "error"))
 		say("  through the plugin: %s", member_text(result, "error"));
 	json_decref(result);
-	return 0;
 }
 
 static json_t *do_clock(int64_t seen)
@@ -131,15 +129,14 @@ static json_t *do_facts(struct session *s, const json_t *message)
 	return json_pack("{s:O, s:o}", "facts", s->host->facts, "way", facts_way(s->fd));
 }
 
-/* Returns 0, or -1 if the session has ended. */
-static int handle_request(struct session *s, const json_t *message, int64_t seen)
+static void handle_request(struct session *s, const json_t *message, int64_t seen)
 {
 	struct request request;
 	json_t *reply = NULL;
 
 	if (request_parse(message, &request)) {
 		s->end = "sent an invalid request: closed";
-		return -1;
+		return;
 	}
 	switch (request.op) {
 	case REQUEST_FACTS:
@@ -170,17 +167,14 @@ static int handle_request(struct session *s, const json_t *message, int64_t seen
 			    (double)request.traffic.bytes / 1e6);
 		else
 			say("  through the plugin (%s): latency", request.traffic.transport);
-		return do_plugin(s, &request);
+		do_plugin(s, &request);
+		return;
 	case REQUEST_BYE:
 		s->end = "done";
-		return -1;
+		return;
 	}
-	if (s->end)
-		return -1;
-	if (!pair_send_new(s->fd, reply, REPLY_MS))
-		return 0;
-	s->end = "vanished";
-	return -1;
+	if (!s->end && pair_send_new(s->fd, reply, REPLY_MS))
+		s->end = "vanished";
 }
 
 const char *server_session(int fd, struct pair_host *host)
