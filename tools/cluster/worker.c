@@ -42,7 +42,7 @@ static int open_listener(void *arg)
 	do {
 		w->listener = server_listen(&at, &where);
 	} while (w->listener < 0 && at.port++ < last);
-	return w->listener < 0 ? -errno : address_port(&where);
+	return w->listener < 0 ? w->listener : address_port(&where);
 }
 
 static void end_server(struct cluster_worker *w)

@@ -55,7 +55,8 @@ struct rendezvous {
 
 /*
  * Returns a listening socket if this process is the coordinator: the address belongs to this host, and the port is
- * free. Otherwise returns -1, or -2 with the reason in `why` (CONTROL_TEXT bytes) if the name has no address.
+ * free. Otherwise returns a negative errno; -ENOENT, with the reason in `why` (CONTROL_TEXT bytes): the name has no
+ * address.
  */
 int rendezvous_open(const struct rendezvous *rendezvous, char *why);
 

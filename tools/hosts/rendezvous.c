@@ -58,7 +58,7 @@ int rendezvous_open(const struct rendezvous *rendezvous, char *why)
 
 	if (ret) {
 		snprintf(why, CONTROL_TEXT, "'%.255s': %s", rendezvous->host, gai_strerror(ret));
-		return -2;
+		return -ENOENT;
 	}
 	for (const struct addrinfo *a = found; a && !local; a = a->ai_next) {
 		memset(&where, 0, sizeof(where));
@@ -67,7 +67,7 @@ int rendezvous_open(const struct rendezvous *rendezvous, char *why)
 	}
 	freeaddrinfo(found);
 	if (!local)
-		return -1;
+		return -EADDRNOTAVAIL;
 	anynet_config_load(&cfg, NULL);
 	allow_start(cfg.allow);
 	/* Listen on all addresses: this host may resolve its own name to a loopback address, unlike the others. */

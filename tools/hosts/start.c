@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starts the workers of a run, or is one; see hosts_args.h. */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -30,7 +31,7 @@ static int start_by_launcher(struct hosts_options *o, const struct worker_option
 	if (launcher_local_rank() > 0)
 		return 0;
 	listener = rendezvous_open(&o->rendezvous, why);
-	if (listener == -2) {
+	if (listener == -ENOENT) {
 		fprintf(stderr, "%s: %s\n", own->who, why);
 		return 2;
 	}

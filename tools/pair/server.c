@@ -347,11 +347,8 @@ int server_listen(const struct server_options *o, struct sockaddr_storage *at)
 		fd = address_listen(at, 16);
 	if (fd == -EAFNOSUPPORT && !o->bind && address_parse("0.0.0.0", o->port, at))
 		fd = address_listen(at, 16); /* the host has no IPv6 */
-	if (fd < 0) {
-		errno = -fd;
-		return -1;
-	}
-	setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &mss, sizeof(mss));
+	if (fd >= 0)
+		setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &mss, sizeof(mss));
 	return fd;
 }
 
@@ -391,7 +388,7 @@ int server_run(const struct server_options *o)
 
 	if (listener < 0) {
 		fprintf(stderr, "anynet serve: cannot listen on %s port %d: %s\n",
-			o->bind ? o->bind : "any address", o->port, strerror(errno));
+			o->bind ? o->bind : "any address", o->port, strerror(-listener));
 		return 2;
 	}
 	as_json = o->json;

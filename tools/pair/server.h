@@ -31,7 +31,7 @@ struct server_options {
 int server_run(const struct server_options *options);
 
 /* Listens on the address and port in `options`; *at receives the actual ones. Returns the socket,
- * or -1 with errno. */
+ * or a negative errno. */
 int server_listen(const struct server_options *options, struct sockaddr_storage *at);
 
 /* Serves clients one after another, if ANYNET_ALLOW (allow_start) permits them. */
