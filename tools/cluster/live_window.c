@@ -209,11 +209,8 @@ static void forget(struct live *live)
 
 		e->missing = e->seen && e->up ? 0 : e->missing + 1;
 		e->known += e->seen;
-		e->gone = !e->seen && (!live->pairs[e->pair].seen || e->missing > e->known);
-	}
-	for (size_t i = 0; i < live->end_count; i++) {
-		if (!live->ends[i].gone)
-			live->ends[kept++] = live->ends[i];
+		if (e->seen || (live->pairs[e->pair].seen && e->missing <= e->known))
+			live->ends[kept++] = *e;
 	}
 	live->end_count = kept;
 	kept = 0;

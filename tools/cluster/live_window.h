@@ -30,7 +30,7 @@ struct speed { /* of a path */
 struct end {
 	char host[NAME], other[NAME], device[NAME], address[NAME];
 	size_t pair;              /* its index in `pairs` in this look */
-	bool seen, gone;          /* reported in this look; to be removed */
+	bool seen;                /* reported in this look */
 	unsigned down, up, broke; /* connections in this look */
 	unsigned known;           /* looks that have reported it */
 	unsigned missing;         /* consecutive looks without a connection */
