@@ -94,6 +94,8 @@ int matrix_read(const json_t *doc, struct matrix *m, const char **why)
 double cell_figure(const struct cell *cell, enum figure figure)
 {
 	switch (figure) {
+	case FIGURE_PATH:
+		return 0;
 	case FIGURE_US:
 		return cell->us;
 	case FIGURE_US_LEAST:

@@ -53,6 +53,7 @@ static inline const struct cell *matrix_at(const struct matrix *m, size_t from, 
 size_t matrix_host(const struct matrix *m, const char *name);
 
 enum figure {
+	FIGURE_PATH, /* no number */
 	FIGURE_US,
 	FIGURE_US_LEAST,
 	FIGURE_MB_S

@@ -56,30 +56,23 @@ static void print_hosts(const json_t *hosts, FILE *out, const struct terminal *t
 	}
 }
 
-/* What the cells of a matrix show. */
-enum shown {
-	SHOWN_PATH,
-	SHOWN_US,
-	SHOWN_MB_S
-};
-
-static const char *cell_text(const struct cell *cell, enum shown shown)
+static const char *cell_text(const struct cell *cell, enum figure figure)
 {
-	double value = cell_figure(cell, shown == SHOWN_US ? FIGURE_US : FIGURE_MB_S);
+	double value = cell_figure(cell, figure);
 
 	if (!cell->link)
 		return "-";
 	if (!cell->is_ok)
 		return "BROKEN";
-	if (shown == SHOWN_PATH)
+	if (figure == FIGURE_PATH)
 		return *cell->path ? text_format("%.7s", cell->path) : ".";
 	if (value <= 0)
 		return ".";
-	return shown == SHOWN_US ? text_format("%.1f", value) : text_format("%.3f", value / 1e3);
+	return figure == FIGURE_US ? text_format("%.1f", value) : text_format("%.3f", value / 1e3);
 }
 
 /* Prints the columns from `begin` up to, but not including, `end`. */
-static void print_part(const struct matrix *m, enum shown shown, size_t begin, size_t end,
+static void print_part(const struct matrix *m, enum figure figure, size_t begin, size_t end,
 		       FILE *out)
 {
 	char *line = text_dup("     ");
@@ -92,13 +85,13 @@ static void print_part(const struct matrix *m, enum shown shown, size_t begin, s
 		for (size_t to = begin; to < end; to++)
 			line = text_format("%s %7.31s", line,
 					   from == to ? ""
-						      : cell_text(matrix_at(m, from, to), shown));
+						      : cell_text(matrix_at(m, from, to), figure));
 		print_line(out, "%s", line);
 	}
 }
 
 /* Prints the matrix in parts that fit the terminal. */
-static void print_matrix(const struct matrix *m, enum shown shown, FILE *out,
+static void print_matrix(const struct matrix *m, enum figure figure, FILE *out,
 			 const struct terminal *t)
 {
 	int width = terminal_width(t, 0);
@@ -107,21 +100,21 @@ static void print_matrix(const struct matrix *m, enum shown shown, FILE *out,
 	if (m->hosts > MATRIX_HOSTS)
 		return;
 	for (size_t begin = 0; begin < m->hosts; begin += columns)
-		print_part(m, shown, begin, begin + columns < m->hosts ? begin + columns : m->hosts,
-			   out);
+		print_part(m, figure, begin,
+			   begin + columns < m->hosts ? begin + columns : m->hosts, out);
 }
 
-static void print_figures(const struct matrix *m, const char *title, enum shown shown, FILE *out,
+static void print_figures(const struct matrix *m, const char *title, enum figure figure, FILE *out,
 			  const struct terminal *t)
 {
-	struct spread s = matrix_spread(m, shown == SHOWN_US ? FIGURE_US : FIGURE_MB_S);
-	double scale = shown == SHOWN_US ? 1 : 1e3;
+	struct spread s = matrix_spread(m, figure);
+	double scale = figure == FIGURE_US ? 1 : 1e3;
 
 	if (!s.count)
 		return;
 	print_row(out, t, INDENT, "%s: min %.3f, median %.3f, max %.3f", title, s.least / scale,
 		  s.median / scale, s.most / scale);
-	print_matrix(m, shown, out, t);
+	print_matrix(m, figure, out, t);
 }
 
 static void print_paths(const struct matrix *m, FILE *out, const struct terminal *t)
@@ -142,7 +135,7 @@ static void print_paths(const struct matrix *m, FILE *out, const struct terminal
 		"%zu pair%s: %zu over InfiniBand or RoCE, %zu over TCP, %zu broken, %zu not measured",
 		pairs, pairs == 1 ? "" : "s", ib, tcp, broken, pairs - m->links);
 	if (ib && tcp)
-		print_matrix(m, SHOWN_PATH, out, t);
+		print_matrix(m, FIGURE_PATH, out, t);
 	if (m->hosts > MATRIX_HOSTS)
 		print_row(out, t, INDENT, "more than %d hosts: --html FILE has the whole matrix",
 			  MATRIX_HOSTS);
@@ -161,8 +154,8 @@ void cluster_print(const json_t *doc, FILE *out, const struct terminal *t)
 	print_hosts(json_object_get(doc, "hosts"), out, t);
 	if (!matrix_read(doc, &m, &why)) {
 		print_paths(&m, out, t);
-		print_figures(&m, "round trip in us", SHOWN_US, out, t);
-		print_figures(&m, "bandwidth in GB/s, from row to column", SHOWN_MB_S, out, t);
+		print_figures(&m, "round trip in us", FIGURE_US, out, t);
+		print_figures(&m, "bandwidth in GB/s, from row to column", FIGURE_MB_S, out, t);
 	}
 	print_findings(out, findings, t);
 	print_row(out, t, INDENT, "%s", cluster_verdict(findings));
