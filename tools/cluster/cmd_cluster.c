@@ -46,7 +46,6 @@ struct cluster_arguments {
 	bool is_live;
 	struct live_options live;
 	const char *net, *save, *html;
-	json_t *baseline;
 };
 
 static const struct argp_option options[] = {
@@ -125,8 +124,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		a->html = arg;
 		return 0;
 	case KEY_BASELINE:
-		a->baseline = read_baseline(state, arg);
-		a->coordinator.before = a->baseline;
+		a->coordinator.before = read_baseline(state, arg);
 		return 0;
 	case KEY_LIVE:
 		a->is_live = true;
@@ -178,7 +176,7 @@ static int write_file(const char *path, const json_t *doc, bool html)
 
 static int report(const struct cluster_arguments *a, json_t *doc)
 {
-	json_t *findings = judge(doc, a->baseline);
+	json_t *findings = judge(doc, a->coordinator.before);
 	struct terminal terminal = terminal_of(stdout);
 	int status = findings_status(findings), wrote = 0;
 
@@ -239,6 +237,6 @@ int cmd_cluster(int argc, char **argv)
 	status = hosts_start(&a.hosts, worker_words(&a), &own);
 	if (status < 0)
 		status = run_all(&a);
-	json_decref(a.baseline);
+	json_decref(a.coordinator.before);
 	return status;
 }

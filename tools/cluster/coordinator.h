@@ -13,7 +13,7 @@
 struct coordinator_options {
 	struct measure measure;
 	bool terminal;        /* stderr is a terminal: overwrite the progress line */
-	const json_t *before; /* an earlier run, or NULL; pairs that became worse are repeated */
+	json_t *before;       /* an earlier run, or NULL; pairs that became worse are repeated */
 };
 
 /* Returns the document (matrix.h) without findings; the caller releases it. Ends the workers. */
