@@ -90,11 +90,10 @@ static void show(const json_t *findings, json_t **last)
 static void show_json(const json_t *findings)
 {
 	char when[NOW_UTC_BYTES];
-	json_t *all;
+	json_t *all = document_new("cluster",
+				   json_pack("{s:s, s:i, s:O}", "when", now_utc(when), "status",
+					     findings_status(findings), "findings", findings));
 
-	all = json_pack("{s:s, s:i, s:s, s:s, s:i, s:O}", "anynet", ANYNET_VERSION, "schema",
-			DOCUMENT_SCHEMA, "command", "cluster", "when", now_utc(when), "status",
-			findings_status(findings), "findings", findings);
 	json_dumpf(all, stdout, JSON_COMPACT);
 	printf("\n");
 	fflush(stdout);

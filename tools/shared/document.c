@@ -5,16 +5,25 @@
 #include "memory.h"
 #include "text.h"
 
-void document_print(const char *command, json_t *members, FILE *out)
+#define SCHEMA 1
+
+json_t *document_new(const char *command, json_t *members)
 {
-	json_t *all = json_pack("{s:s, s:i, s:s}", "anynet", ANYNET_VERSION, "schema",
-				DOCUMENT_SCHEMA, "command", command);
+	json_t *all = json_pack("{s:s, s:i, s:s}", "anynet", ANYNET_VERSION, "schema", SCHEMA,
+				"command", command);
 
 	if (!all || !members || json_object_update_missing(all, members))
 		memory_failed();
+	json_decref(members);
+	return all;
+}
+
+void document_print(const char *command, json_t *members, FILE *out)
+{
+	json_t *all = document_new(command, members);
+
 	json_dumpf(all, out, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
 	fputc('\n', out);
-	json_decref(members);
 	json_decref(all);
 }
 

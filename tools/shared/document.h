@@ -9,7 +9,8 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#define DOCUMENT_SCHEMA 1
+/* Returns the output of `command`, and releases `members`. */
+json_t *document_new(const char *command, json_t *members);
 
 /* Prints `members` as the output of `command` and releases them. main checks that the output was written. */
 void document_print(const char *command, json_t *members, FILE *out);
