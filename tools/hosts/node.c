@@ -25,7 +25,7 @@ static void last_stderr_line(int fd, char *line, size_t room)
 	char text[SAID_MAX + 1];
 	size_t kept = 0;
 	ssize_t n;
-	char *end, *begin;
+	const char *begin;
 
 	*line = '\0';
 	while (fd >= 0 && (n = read(fd, text + kept, SAID_MAX - kept)) > 0) {
@@ -38,11 +38,8 @@ static void last_stderr_line(int fd, char *line, size_t room)
 	while (kept && !isgraph((unsigned char)text[kept - 1]))
 		kept--;
 	text[kept] = '\0';
-	end = text + strlen(text);
-	begin = end;
-	while (begin > text && begin[-1] != '\n')
-		begin--;
-	snprintf(line, room, "%.*s", (int)room - 1, begin);
+	begin = memrchr(text, '\n', kept);
+	snprintf(line, room, "%.*s", (int)room - 1, begin ? begin + 1 : text);
 }
 
 void node_fail(struct node *node, const char *fmt, ...)
