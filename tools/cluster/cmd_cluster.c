@@ -130,10 +130,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		a->is_live = true;
 		return 0;
 	case KEY_EVERY:
-		a->live.every = (double)args_number(state, "--every", arg, 1, 3600);
+		a->live.every = (int)args_number(state, "--every", arg, 1, 3600);
 		return 0;
 	case KEY_FOR:
-		a->live.during = (double)args_number(state, "--for", arg, 1, INT_MAX / 1000);
+		a->live.during = (int)args_number(state, "--for", arg, 1, INT_MAX / 1000);
 		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "'%s' is not an option", arg);

@@ -103,7 +103,7 @@ static void show_json(const json_t *findings)
 int live_run(struct node *nodes, size_t count, const struct live_options *o)
 {
 	struct live *live = live_new();
-	uint64_t begin = now_ms(), next = begin, every_ms = (uint64_t)(o->every * 1000);
+	uint64_t begin = now_ms(), next = begin, every_ms = (uint64_t)o->every * 1000;
 	json_t *last = NULL;
 	int status = 2;
 
@@ -120,7 +120,7 @@ int live_run(struct node *nodes, size_t count, const struct live_options *o)
 		next += every_ms;
 		if (!ms_until(next)) /* the look took longer: omit those that are overdue */
 			next = now_ms() + every_ms;
-		if (o->during > 0 && next > begin + (uint64_t)(o->during * 1000))
+		if (o->during && next > begin + (uint64_t)o->during * 1000)
 			break;
 		sleep_ms(ms_until(next));
 	}

@@ -8,8 +8,8 @@
 #include "tools/hosts/node.h"
 
 struct live_options {
-	double every;  /* seconds between looks */
-	double during; /* seconds; 0 = until interrupted */
+	int every;  /* seconds between looks */
+	int during; /* seconds; 0 = until interrupted */
 };
 
 /* Runs until `during` has passed, then ends the workers. With --json prints one JSON object per line for each look.

@@ -91,7 +91,7 @@ static void print_way(FILE *out, const struct terminal *t, const json_t *result)
 	const json_t *both = json_object_get(result, "way");
 	const json_t *here = json_object_get(both, "local"),
 		     *there = json_object_get(both, "remote");
-	const json_t *clock = json_object_get(result, "clock"), *tcp;
+	const json_t *clock = json_object_get(result, "clock"), *port;
 	double offset = member_real(clock, "offset_ns") / 1e6;
 	size_t i;
 
@@ -99,14 +99,14 @@ static void print_way(FILE *out, const struct terminal *t, const json_t *result)
 		  member_text(here, "local"), member_text(here, "interface"),
 		  member_int(here, "mtu", 0, INT32_MAX, 0), member_text(there, "local"),
 		  member_text(there, "interface"), member_int(there, "mtu", 0, INT32_MAX, 0));
-	json_array_foreach (json_object_get(result, "ports"), i, tcp) {
-		if (strcmp(member_text(tcp, "state"), "ok") ||
-		    strcmp(member_text(tcp, "to"), "server"))
+	json_array_foreach (json_object_get(result, "ports"), i, port) {
+		if (strcmp(member_text(port, "state"), "ok") ||
+		    strcmp(member_text(port, "to"), "server"))
 			continue;
 		print_row(out, t, INDENT,
 			  "       path MTU %lld, segments of %lld bytes, according to this kernel",
-			  member_int(tcp, "pmtu", 0, INT32_MAX, 0),
-			  member_int(tcp, "mss", 0, INT32_MAX, 0));
+			  member_int(port, "pmtu", 0, INT32_MAX, 0),
+			  member_int(port, "mss", 0, INT32_MAX, 0));
 		break;
 	}
 	if (clock)

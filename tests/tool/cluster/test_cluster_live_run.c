@@ -72,7 +72,7 @@ static void *work(void *arg)
 /* Returns the exit status after one look. */
 static int look_at(bool endless, char *error)
 {
-	const struct live_options once = { .every = 1, .during = 0.5 };
+	const struct live_options once = { .every = 2, .during = 1 };
 	struct node node = { .name = "h1", .errors = -1 };
 	struct worker w = { .endless = endless };
 	int ends[2], status;

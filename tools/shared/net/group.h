@@ -39,7 +39,7 @@ struct group {
 	uint64_t last_fed_ns;
 };
 
-/* Exit codes of members, group_run and the tool. */
+/* Exit codes of members and group_run. */
 enum {
 	GROUP_OK = 0,
 	GROUP_ERROR = 1,
