@@ -121,7 +121,6 @@ static void report_release(struct check *check, const struct nccl_variable *vari
 static void check_nccl_value(struct check *check, const struct nccl_variable *variable,
 			     const char *value, const char *where)
 {
-
 	if (variable->group == VARIABLE_OTHERS)
 		return;
 	if (variable->group == VARIABLE_TORCH && !strncmp(variable->name, "NCCL_", 5)) {

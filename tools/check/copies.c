@@ -43,7 +43,6 @@ const struct nccl_copy *copies_add(struct nccl_copies *copies, const struct host
 	copy = &copies->list[copies->count++];
 	*copy = (struct nccl_copy){
 		.path = path,
-		.real = host_resolve(host, path),
 		.version = library.nccl,
 		.error = library.error,
 		.dev = st.st_dev,

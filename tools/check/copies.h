@@ -13,7 +13,6 @@
 /* A file that contains NCCL. Files with several names are listed once. */
 struct nccl_copy {
 	const char *path; /* path by which it was found first */
-	const char *real; /* the same path with links resolved */
 	struct nccl_version version;
 	const char *error; /* why it cannot be read; NULL = readable */
 	dev_t dev;

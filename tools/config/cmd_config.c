@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include <nccl_net/config.h>
-#include <nccl_net/util.h>
 #include <nccl_net/wire.h>
 
 #include "tools/shared/document.h"

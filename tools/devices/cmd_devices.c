@@ -75,7 +75,6 @@ int cmd_devices(int argc, char **argv)
 	struct anynet_config cfg;
 
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
-	anynet_selector_name();
 	anynet_config_load(&cfg, NULL);
 	anynet_selector_run(anynet_selector_name(), &cfg, &probe);
 	if (output_is_json())

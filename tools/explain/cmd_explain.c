@@ -10,8 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <nccl_net/util.h>
-
 #include "print.h"
 #include "scan.h"
 #include "tools/shared/memory.h"

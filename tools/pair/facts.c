@@ -98,7 +98,6 @@ json_t *facts_way(int fd)
 void pair_host_read(struct pair_host *host, const char *plugin)
 {
 	host->plugin = plugin;
-	anynet_selector_name();
 	anynet_config_load(&host->cfg, NULL);
 	anynet_selector_run(anynet_selector_name(), &host->cfg, &host->probe);
 	host->standby.device_count = host->standby.candidate_count = 0;

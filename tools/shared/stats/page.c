@@ -31,7 +31,8 @@ static void clean(char *text, size_t room)
 }
 #define CLEAN(field) clean(field, sizeof(field))
 
-bool page_check_process(struct anynet_stats_process *process)
+/* Check a record and make its texts printable. False = half written or invalid. */
+static bool check_process(struct anynet_stats_process *process)
 {
 	if (process->sum != anynet_stats_sum(process, sizeof(*process)) ||
 	    process->magic != ANYNET_STATS_MAGIC || process->version != ANYNET_STATS_VERSION ||
@@ -56,7 +57,7 @@ static bool check_stream(struct anynet_stats_stream *stream)
 		stream->state <= ANYNET_STATS_DOWN);
 }
 
-bool page_check_comm(struct anynet_stats_comm *comm)
+static bool check_comm(struct anynet_stats_comm *comm)
 {
 	if (comm->sum != anynet_stats_sum(comm, sizeof(*comm)) || !comm->id || comm->is_send > 1 ||
 	    comm->error > 0 || comm->error < -ERRNO_MAX)
@@ -72,7 +73,7 @@ bool page_check_comm(struct anynet_stats_comm *comm)
 	return true;
 }
 
-bool page_check_events(struct anynet_stats_events *events)
+static bool check_events(struct anynet_stats_events *events)
 {
 	uint64_t end = events->count < ANYNET_STATS_EVENTS ? events->count : ANYNET_STATS_EVENTS;
 
@@ -128,7 +129,7 @@ static bool take_process(const struct source *from, struct anynet_stats_process 
 	do {
 		if (!fetch(from, 0, process, sizeof(*process)) || !process->sum)
 			return false;
-		if (page_check_process(process))
+		if (check_process(process))
 			return true;
 	} while (again(from, &tries));
 	return false;
@@ -143,7 +144,7 @@ static bool take_comm(const struct source *from, unsigned slot, struct anynet_st
 		if (!fetch(from, anynet_stats_comm_at(slot), comm, sizeof(*comm)) || !comm->sum ||
 		    !comm->id)
 			return false;
-		if (page_check_comm(comm))
+		if (check_comm(comm))
 			return true;
 	} while (again(from, &tries));
 	return false;
@@ -158,7 +159,7 @@ static void take_events(const struct source *from, unsigned slot, uint64_t id,
 	do {
 		if (!fetch(from, anynet_stats_events_at(slot), events, sizeof(*events)))
 			break;
-		if (events->id == id && page_check_events(events))
+		if (events->id == id && check_events(events))
 			return;
 	} while (again(from, &tries));
 	memset(events, 0, sizeof(*events));

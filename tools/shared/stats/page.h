@@ -45,11 +45,6 @@ struct page_bounds {
 	size_t left_out; /* comms skipped for lack of room; output */
 };
 
-/* Check a record and make its texts printable. False = half written or invalid. */
-bool page_check_process(struct anynet_stats_process *process);
-bool page_check_comm(struct anynet_stats_comm *comm);
-bool page_check_events(struct anynet_stats_events *events);
-
 /* Reads a page with events from a file's bytes. Returns 0, or -EINVAL if they are not a page. */
 int page_parse(struct page *page, const void *bytes, size_t count);
 
