@@ -56,7 +56,7 @@ static struct finding **list(struct report *r, enum rule_kind kind, size_t *coun
 	for (size_t i = 0; i < r->finding_count; i++) {
 		struct finding *f = r->findings[i];
 
-		if (!f->count || f->kind != kind)
+		if (f->kind != kind)
 			continue;
 		found[n++] = f;
 		if (f->first.time_us == ORIGIN_NO_TIME)
@@ -80,8 +80,8 @@ static bool may_precede(const struct place *a, const struct place *b)
 
 static bool is_failure(const struct finding *f)
 {
-	return f->count && (f->kind == RULE_ERROR || f->kind == RULE_FOLLOWS ||
-			    f->kind == RULE_PROGRAM || f->kind == RULE_NEXT || f->kind == RULE_END);
+	return f->kind == RULE_ERROR || f->kind == RULE_FOLLOWS || f->kind == RULE_PROGRAM ||
+	       f->kind == RULE_NEXT || f->kind == RULE_END;
 }
 
 static bool has_failed(const struct report *r)
@@ -95,8 +95,8 @@ static bool has_failed(const struct report *r)
 /* Whether a program can handle such an error, or retry, and go on. */
 static bool can_be_survived(const struct finding *f)
 {
-	return f->count && (f->kind == RULE_UNKNOWN || f->kind == RULE_PROGRAM ||
-			    (f->kind == RULE_ERROR && f->rule->cause >= CAUSE_SOFTWARE));
+	return f->kind == RULE_UNKNOWN || f->kind == RULE_PROGRAM ||
+	       (f->kind == RULE_ERROR && f->rule->cause >= CAUSE_SOFTWARE);
 }
 
 /*
@@ -153,8 +153,6 @@ static void judge_suspects(struct report *r)
 	for (size_t i = 0; i < r->finding_count; i++) {
 		struct finding *f = r->findings[i];
 
-		if (!f->count)
-			continue;
 		if (f->kind == RULE_PROGRAM)
 			f->kind = RULE_ERROR;
 		else if (f->kind == RULE_UNKNOWN || f->kind == RULE_NEXT ||
@@ -180,7 +178,7 @@ static void promote(struct report *r, struct finding *cause)
 	for (size_t i = 0; i < r->finding_count; i++) {
 		struct finding *f = r->findings[i];
 
-		if (!f->count || (f->kind != RULE_ERROR && f->kind != RULE_FOLLOWS) ||
+		if ((f->kind != RULE_ERROR && f->kind != RULE_FOLLOWS) ||
 		    !has_word(cause->rule->explains, f->rule->id) ||
 		    !may_precede(&cause->first, &f->first))
 			continue;
@@ -195,8 +193,7 @@ static void promote_causes(struct report *r)
 		struct finding *f = r->findings[i];
 
 		/* Not an error that was survived. */
-		if (f->count && f->rule->explains &&
-		    (f->kind == RULE_ERROR || f->rule->kind == RULE_WARNING))
+		if (f->rule->explains && (f->kind == RULE_ERROR || f->rule->kind == RULE_WARNING))
 			promote(r, f);
 	}
 }
@@ -208,10 +205,10 @@ static void judge_ends(struct report *r)
 		struct finding *end = r->findings[i];
 		bool follows = false;
 
-		if (!end->count || end->kind != RULE_END)
+		if (end->kind != RULE_END)
 			continue;
 		for (size_t j = 0; j < r->finding_count; j++)
-			follows |= r->findings[j]->count && r->findings[j]->kind == RULE_ERROR &&
+			follows |= r->findings[j]->kind == RULE_ERROR &&
 				   may_precede(&r->findings[j]->first, &end->first);
 		end->kind = follows ? RULE_FOLLOWS : RULE_ERROR;
 	}
@@ -302,11 +299,23 @@ static enum confidence confidence_of(const struct report *r, const struct findin
 	return CONFIDENCE_CERTAIN;
 }
 
+/* Rules that no line has matched have no part in the inquiry. */
+static void keep_found(struct report *r)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < r->finding_count; i++)
+		if (r->findings[i]->count)
+			r->findings[kept++] = r->findings[i];
+	r->finding_count = kept;
+}
+
 void report_conclude(struct report *r)
 {
 	struct finding **follows;
 	size_t count, first = 0;
 
+	keep_found(r);
 	judge_survived(r);
 	judge_suspects(r);
 	promote_causes(r);

@@ -86,8 +86,8 @@ struct report {
 	size_t unread_count;
 	unsigned long lines;
 	unsigned long long bytes;
-	struct finding *
-		*findings; /* one for each rule, at rule.number, then those with further texts */
+	/* One for each rule, at rule.number, then those with further texts. report_conclude removes those without a line. */
+	struct finding **findings;
 	size_t finding_count;
 	/* Set by report_conclude; some of `findings`, the likeliest cause first. */
 	struct finding **errors, **warnings, **harmless;
