@@ -58,13 +58,6 @@ static int number_of(struct ib_nic *nic)
 	return ret < 0 ? add(nic) : ret;
 }
 
-struct ib_mr_cache *ib_memory_cache(struct ib_nic *nic)
-{
-	int number = number_of(nic);
-
-	return number < 0 ? NULL : table.entries[number].cache;
-}
-
 /* Registers by the caller's dma-buf. Without one, or after regMr, CUDA exports another for this call. */
 static int get_dmabuf(struct ib_mr_cache *cache, const struct anynet_mr *mr, struct ib_mr **made,
 		      char *why, size_t why_bytes)

@@ -34,7 +34,4 @@ const struct ib_mr *ib_memory_on(struct anynet_mr *mr, struct ib_nic *nic, char 
 /* The bit 1 << number of a nic; 0 = no memory has been registered on it. */
 uint32_t ib_memory_bit(const struct ib_nic *nic);
 
-/* The cache of a nic; NULL = no memory, or more than ANYNET_MR_NICS nics. */
-struct ib_mr_cache *ib_memory_cache(struct ib_nic *nic);
-
 #endif

@@ -65,7 +65,7 @@ static int compare_keys(const void *a, const void *b)
 
 static unsigned access_of(uint64_t flags, bool relaxed)
 {
-	return IBV_ACCESS_LOCAL_WRITE | (flags & IB_MR_LOCAL ? 0 : IBV_ACCESS_REMOTE_WRITE) |
+	return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 	       (flags & IB_MR_READ ? IBV_ACCESS_REMOTE_READ : 0) |
 	       (relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0);
 }
@@ -97,7 +97,7 @@ static bool refuses_access(int error)
 static int register_pages(const struct ib_mr_cache *cache, const struct request *req,
 			  struct ib_mr *mr)
 {
-	bool relaxed = cache->relaxed_ordering && !(req->key.flags & IB_MR_LOCAL);
+	bool relaxed = cache->relaxed_ordering;
 	struct ibv_mr *verbs_mr = try_register(cache, req, relaxed);
 
 	if (!verbs_mr && relaxed && refuses_access(errno)) {
@@ -228,7 +228,7 @@ static int set_range(const struct ib_mr_cache *cache, struct request *req,
 	if (range->bytes)
 		req->key.memory = range->id;
 	else
-		req->key.flags &= IB_MR_LOCAL; /* there is nothing to read */
+		req->key.flags = 0; /* there is nothing to read */
 	req->key.first = addr;
 	req->key.last = addr + bytes - 1;
 	/* The size of the whole address space does not fit in size_t. */
@@ -245,7 +245,7 @@ int ib_mr_get(struct ib_mr_cache *cache, const struct memory_range *range, unsig
 	struct request req = { .key.flags = flags };
 	int ret;
 
-	assert(flags == 0 || flags == IB_MR_LOCAL || flags == IB_MR_READ);
+	assert(flags == 0 || flags == IB_MR_READ);
 	*mr = NULL;
 	ret = set_range(cache, &req, range, why, why_bytes);
 	return ret ? ret : get(cache, &req, mr, why, why_bytes);

@@ -17,10 +17,8 @@
 #include "device/verbs.h"
 #include "memory/gpu.h"
 
-/* Local access only: no peer may read or write. */
-#define IB_MR_LOCAL 0x1u
 /* Remote reads, too: GPU memory, which flushes and the proof read. */
-#define IB_MR_READ 0x2u
+#define IB_MR_READ 0x1u
 
 /* Requests share a registration only if their keys are equal. */
 struct ib_mr_key {
@@ -48,9 +46,9 @@ struct ib_mr_cache *ib_mr_cache_create(const struct verbs *verbs, struct ibv_pd 
 				       bool relaxed_ordering);
 
 /*
- * Gets a registration of this memory, for local and, without IB_MR_LOCAL, remote writes: an existing one of the same
- * range and key, or a new one. The range may extend to the end of the address space. An empty range may be at any
- * address, mapped or not; its keys are for empty messages only. The caller puts *mr.
+ * Gets a registration of this memory, for local and remote writes: an existing one of the same range and key, or a new
+ * one. The range may extend to the end of the address space. An empty range may be at any address, mapped or not; its
+ * keys are for empty messages only. The caller puts *mr.
  *
  * 0 or -errno, never -EAGAIN. On an error *mr is NULL, and `why`, of `why_bytes`, says what was tried, why it failed
  * and what may help.

@@ -192,7 +192,7 @@ static const char *get_and_check(unsigned *seed, struct ib_mr **mr)
 {
 	uintptr_t first = BASE + (size_t)rand_r(seed) % 12 * page;
 	size_t bytes = (1 + (size_t)rand_r(seed) % 4) * page;
-	unsigned flags = rand_r(seed) % 2 ? IB_MR_LOCAL : 0;
+	unsigned flags = rand_r(seed) % 2 ? IB_MR_READ : 0;
 	const struct memory_range range = { (void *)first, bytes, host };
 	char why[ANYNET_REASON_BYTES];
 

@@ -11,7 +11,6 @@
 #include <nccl_net/wire.h>
 
 #include "device/ib_nic.h"
-#include "memory/ib_mr.h"
 #include "path/ib/ib_setup.h"
 
 #define IB_SLOTS         32  /* receiving end: posted receives, one frame each */
@@ -110,12 +109,6 @@ struct ib_receive_queue {
 	uint32_t head, tail; /* of `inbound` */
 };
 
-/* Send comm: registration of its replay ring, from `cache`; put when the stream drops the queue pair. */
-struct ib_qp_ring {
-	struct ib_mr *mr;
-	struct ib_mr_cache *cache;
-};
-
 struct ib_qp {
 	struct ib_qp *next; /* in the stream's list `rest`, or in the list of retired queue pairs */
 	struct ib_nic *nic;
@@ -131,7 +124,7 @@ struct ib_qp {
 	struct ib_credits credits;
 	struct ib_receive_queue rq;
 	struct ib_qp_fault fault;
-	struct ib_qp_ring ring;
+	struct ibv_mr *ring; /* send comm: its replay ring, until the stream drops the queue pair */
 	struct anynet_wire_qp peer; /* set by ib_qp_join, ib_qp_accept */
 	struct anynet_wire_service service;
 	bool wants_cm;    /* connector: the hello asks for the RDMA CM */

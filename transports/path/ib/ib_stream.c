@@ -20,8 +20,9 @@ void ib_stream_drop_qp(struct ib_stream *stream)
 
 	ib_stream_set_qp(stream, NULL);
 	/* Not when the queue pair is freed: that is later, and the comm may free the ring's memory before. */
-	ib_mr_put(qp->ring.cache, qp->ring.mr);
-	qp->ring.mr = NULL;
+	if (qp->ring)
+		qp->nic->verbs->dereg_mr(qp->ring);
+	qp->ring = NULL;
 	ib_qp_retire(qp);
 }
 
@@ -50,17 +51,16 @@ static void ib_sever(struct anynet_stream *base)
 	stream->over_tcp->sever(base);
 }
 
+/* For local access only: no peer may read or write it. 0 or -errno. */
 static int register_ring(struct ib_stream *stream)
 {
-	struct send_comm *comm = (struct send_comm *)stream->tcp.base.comm;
-	const struct memory_range ring = { .addr = comm->ring.memory, .bytes = comm->ring.bytes };
+	const struct send_comm *comm = (const struct send_comm *)stream->tcp.base.comm;
 	struct ib_qp *qp = stream->qp;
-	char why[160];
 
-	qp->ring.cache = ib_memory_cache(qp->nic);
-	if (!qp->ring.cache)
-		return -ENOMEM;
-	return ib_mr_get(qp->ring.cache, &ring, IB_MR_LOCAL, &qp->ring.mr, why, sizeof(why));
+	errno = 0;
+	qp->ring = qp->nic->verbs->reg_mr(qp->nic->pd, comm->ring.memory, comm->ring.bytes,
+					  IBV_ACCESS_LOCAL_WRITE);
+	return qp->ring ? 0 : errno ? -errno : -EIO;
 }
 
 static void take_qp(struct ib_stream *stream, struct ib_qp *qp)

@@ -116,7 +116,7 @@ static int post_small(struct ib_stream *stream, uint64_t n, const struct stream_
 	} else {
 		sge = (struct ibv_sge){ .addr = (uintptr_t)(frame->payload - HEADER_BYTES),
 					.length = bytes,
-					.lkey = qp->ring.mr->lkey };
+					.lkey = qp->ring->lkey };
 		wr.send_flags = bytes <= qp->limits.inline_bytes ? IBV_SEND_INLINE : 0;
 	}
 	if (frame->header.type == ANYNET_FRAME_BYE)
@@ -126,17 +126,17 @@ static int post_small(struct ib_stream *stream, uint64_t n, const struct stream_
 
 /* One SEND of a small message in GPU memory: the NIC gathers header, from the replay ring, and payload. */
 static int post_gathered(struct ib_stream *stream, uint64_t n, const struct stream_frame *frame,
-			 const struct ib_mr *mr, const struct replay_record *record)
+			 uint32_t lkey, const struct replay_record *record)
 {
 	uint8_t *header = (uint8_t *)(uintptr_t)record + REPLAY_RECORD_BYTES;
 	struct ibv_sge sges[2];
 	struct ibv_send_wr wr =
-		wr_of(IBV_WR_SEND, &sges[0], header, HEADER_BYTES, stream->qp->ring.mr->lkey);
+		wr_of(IBV_WR_SEND, &sges[0], header, HEADER_BYTES, stream->qp->ring->lkey);
 
 	memcpy(header, &frame->header, HEADER_BYTES);
 	sges[1] = (struct ibv_sge){ .addr = (uintptr_t)frame->payload,
 				    .length = frame->header.length,
-				    .lkey = mr->lkey };
+				    .lkey = lkey };
 	wr.num_sge = 2;
 	wr.send_flags = IBV_SEND_SIGNALED;
 	return ib_qp_post(stream->qp, &wr, &wr, 1, n + 1);
@@ -144,11 +144,11 @@ static int post_gathered(struct ib_stream *stream, uint64_t n, const struct stre
 
 /* The whole message as one WRITE WITH IMM. The peer knows the other fields of the header. */
 static int post_whole(struct ib_stream *stream, uint64_t n, const struct stream_frame *frame,
-		      const struct ib_mr *mr, const struct anynet_wire_cts *cts)
+		      uint32_t lkey, const struct anynet_wire_cts *cts)
 {
 	struct ibv_sge sge;
-	struct ibv_send_wr wr = wr_of(IBV_WR_RDMA_WRITE_WITH_IMM, &sge, frame->payload,
-				      frame->header.length, mr->lkey);
+	struct ibv_send_wr wr =
+		wr_of(IBV_WR_RDMA_WRITE_WITH_IMM, &sge, frame->payload, frame->header.length, lkey);
 
 	wr.wr.rdma.remote_addr = cts->addr;
 	wr.wr.rdma.rkey = cts->rkey;
@@ -160,11 +160,11 @@ static int post_whole(struct ib_stream *stream, uint64_t n, const struct stream_
 }
 
 static int post_part(struct ib_stream *stream, uint64_t n, const struct stream_frame *frame,
-		     const struct ib_mr *mr, const struct anynet_wire_cts *cts)
+		     uint32_t lkey, const struct anynet_wire_cts *cts)
 {
 	struct ibv_sge sges[2];
 	struct ibv_send_wr write =
-		wr_of(IBV_WR_RDMA_WRITE, &sges[0], frame->payload, frame->header.length, mr->lkey);
+		wr_of(IBV_WR_RDMA_WRITE, &sges[0], frame->payload, frame->header.length, lkey);
 	struct ibv_send_wr send = wr_of(IBV_WR_SEND, &sges[1], NULL, 0, 0);
 
 	write.wr.rdma.remote_addr = cts->addr + frame->header.offset;
@@ -224,15 +224,15 @@ void ib_show_oldest(struct ib_stream *stream)
 	ib_qp_say(stream->qp, &header, sizeof(header), false);
 }
 
-/* Writes the payload from memory registered as `mr` to the place that the CTS names. */
+/* Writes the payload from memory with key `lkey` to the place that the CTS names. */
 static int post_write(struct ib_stream *stream, uint64_t n, const struct stream_frame *frame,
-		      const struct ib_mr *mr, const struct anynet_wire_cts *cts)
+		      uint32_t lkey, const struct anynet_wire_cts *cts)
 {
 	if (stream->tcp.base.comm->stream_count == 1 &&
 	    frame->header.length == frame->header.size &&
 	    frame->header.length <= stream->qp->limits.whole_max)
-		return post_whole(stream, n, frame, mr, cts);
-	return post_part(stream, n, frame, mr, cts);
+		return post_whole(stream, n, frame, lkey, cts);
+	return post_part(stream, n, frame, lkey, cts);
 }
 
 /*
@@ -256,7 +256,8 @@ static int post_data(struct ib_stream *stream, uint64_t n, const struct stream_f
 	struct send_msg *msg = &comm->msgs[frame->header.slot];
 	bool in_frame = goes_in_frame(stream, msg);
 	struct anynet_wire_cts cts;
-	const struct ib_mr *mr = stream->qp->ring.mr;
+	uint32_t lkey = stream->qp->ring->lkey;
+	const struct ib_mr *mr;
 	char why[200];
 
 	if (in_frame && frame->framed)
@@ -265,15 +266,17 @@ static int post_data(struct ib_stream *stream, uint64_t n, const struct stream_f
 		return ask(stream, n, frame);
 	if (in_frame && stream->qp->limits.sges < 2) /* begun by an adapter that can gather */
 		return ib_leave_nic(stream, EINVAL, "the adapter has one scatter/gather entry");
-	if (!frame->framed)
+	if (!frame->framed) {
 		mr = ib_memory_on(msg->mr, stream->qp->nic, why, sizeof(why));
-	if (!mr)
-		return ib_leave_nic(stream, errno, why);
+		if (!mr)
+			return ib_leave_nic(stream, errno, why);
+		lkey = mr->lkey;
+	}
 	if (in_frame)
-		return post_gathered(stream, n, frame, mr, msg->record);
+		return post_gathered(stream, n, frame, lkey, msg->record);
 	if (frame->header.size > cts.size) /* no WRITE: the peer reports the sizes */
 		return post_small(stream, n, frame);
-	return post_write(stream, n, frame, mr, &cts);
+	return post_write(stream, n, frame, lkey, &cts);
 }
 
 static int post_frame(struct ib_stream *stream, uint64_t n, const struct frame_id *id)

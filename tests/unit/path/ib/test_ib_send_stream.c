@@ -311,7 +311,7 @@ static void test_a_peer_does_not_write_into_the_ring(void **state)
 	qp = ib_qp_of(pair.send, 0);
 	assert_true(stub_write(qp->ibv, (uintptr_t)&qp->memory.cts_ring->consumed,
 			       qp->memory.mr->rkey, bytes, 0));
-	assert_false(stub_write(qp->ibv, (uintptr_t)comm->ring.memory, qp->ring.mr->rkey, bytes,
+	assert_false(stub_write(qp->ibv, (uintptr_t)comm->ring.memory, qp->ring->rkey, bytes,
 				sizeof(bytes)));
 	assert_int_equal(qp->ibv->state, IBV_QPS_ERR);
 }
