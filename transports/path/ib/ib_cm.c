@@ -26,7 +26,6 @@
 enum ib_cm_state {
 	IB_CM_WAITS,    /* for the peer; an acceptor stays in this state */
 	IB_CM_ANSWERED, /* connector: the peer has accepted, the queue pair is still in INIT */
-	IB_CM_UP,       /* connector: the queue pair is in RTS */
 	IB_CM_FAILED,   /* connector: see `why` */
 };
 
@@ -34,16 +33,15 @@ enum ib_cm_state {
 struct ib_cm {
 	pthread_mutex_t lock; /* guards what event handlers change; held while they run */
 	struct ib_qp *qp;
-	struct rdma_cm_id *id;            /* acceptor: NULL until the peer has connected */
-	struct rdma_cm_id *listener;      /* acceptor */
-	bool gone;                        /* handlers must not touch the queue pair any more */
-	struct sockaddr_storage from, to; /* connector */
-	_Atomic uint64_t asked_ms;        /* connector: time of its request; 0 = not sent yet */
+	struct rdma_cm_id *id;       /* acceptor: NULL until the peer has connected */
+	struct rdma_cm_id *listener; /* acceptor */
+	bool gone;                   /* handlers must not touch the queue pair any more */
+	struct sockaddr_storage to;  /* connector */
+	_Atomic uint64_t asked_ms;   /* connector: time of its request; 0 = not sent yet */
 	uint8_t nonce[ANYNET_CM_NONCE_BYTES];
 	_Atomic enum ib_cm_state state;
 	char why[IB_CM_WHY_BYTES];
 };
-static_assert(ANYNET_CM_NONCE_BYTES == ANYNET_TOKEN_BYTES, "compared like tokens");
 
 static struct {
 	pthread_once_t once;
@@ -246,14 +244,16 @@ static int begin(struct ib_cm *end)
 {
 	const struct rdmacm *lib = &cm.lib;
 	int ret = last_error(lib->create_id(cm.channel, &end->id, end, RDMA_PS_TCP));
+	struct sockaddr_storage from;
 
 	if (ret)
 		return ret;
+	own_addr(end->qp, &from);
 	if (end->qp->service.tc) /* the choice of the path may depend on it */
 		lib->set_option(end->id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &end->qp->service.tc,
 				sizeof(end->qp->service.tc));
 	atomic_store(&end->asked_ms, 0);
-	return last_error(lib->resolve_addr(end->id, (struct sockaddr *)&end->from,
+	return last_error(lib->resolve_addr(end->id, (struct sockaddr *)&from,
 					    (struct sockaddr *)&end->to, RESOLVE_MS));
 }
 
@@ -265,7 +265,6 @@ int ib_cm_connect(struct ib_qp *qp, const struct anynet_wire_cm *wire)
 	if (!end)
 		return -ENOMEM;
 	memcpy(end->nonce, wire->nonce, sizeof(end->nonce));
-	own_addr(qp, &end->from);
 	pthread_mutex_lock(&end->lock);
 	if (socket_from_wire(&wire->addr, qp->port.gid.ifindex, &end->to))
 		ret = begin(end);
@@ -327,7 +326,6 @@ static int finish(struct ib_cm *end)
 		fail(end, "cannot set the state of the queue pair: %s", error_text(-ret));
 		return ret;
 	}
-	atomic_store(&end->state, IB_CM_UP);
 	anynet_chat("dev %s: queue pair 0x%x connected by the RDMA CM to 0x%x",
 		    end->qp->nic->dev->name, end->qp->ibv->qp_num, end->qp->peer.qpn);
 	return 0;

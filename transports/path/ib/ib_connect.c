@@ -153,8 +153,11 @@ static struct ib_path path_by_hello(const struct ib_qp *qp)
 
 static int make(struct ib_qp *qp)
 {
-	int ret;
+	int ret = os_random(&qp->psn, sizeof(qp->psn));
 
+	if (ret)
+		return ret;
+	qp->psn &= IB_PSN_MASK;
 	errno = 0;
 	qp->cq =
 		qp->nic->verbs->create_cq(qp->nic->context, CQ_ENTRIES, &qp->fault.failed, NULL, 0);
@@ -168,8 +171,9 @@ static int make(struct ib_qp *qp)
 	return ret ? ret : ib_qp_post_slots(qp);
 }
 
-static int choose_gid(struct ib_qp *qp, const struct anynet_wire_qp *peer,
-		      const struct sockaddr_storage *to, char *why, size_t why_bytes)
+/* Reads the port, and chooses its GID. 0, or -errno and `why`. */
+static int read_port(struct ib_qp *qp, const struct anynet_wire_qp *peer,
+		     const struct sockaddr_storage *to, char *why, size_t why_bytes)
 {
 	struct gid theirs = { .type = IBV_GID_TYPE_IB };
 
@@ -204,21 +208,18 @@ static struct ib_qp *create(const struct anynet_device *dev, const struct anynet
 	qp->is_send = !peer;
 	qp->memory.slot_count = qp->is_send ? IB_CONTROL_SLOTS : IB_SLOTS;
 	qp->memory.slot_bytes = qp->is_send ? IB_CONTROL_BYTES : IB_SLOT_BYTES;
-	if (choose_gid(qp, peer, to, why, why_bytes)) {
-		ib_qp_free(qp);
-		return NULL;
-	}
-	ret = os_random(&qp->psn, sizeof(qp->psn));
-	qp->psn &= IB_PSN_MASK;
-	if (!ret)
+	ret = read_port(qp, peer, to, why, why_bytes);
+	if (!ret) {
 		ret = make(qp);
-	if (ret) {
-		snprintf(why, why_bytes, "dev %s: cannot create a queue pair: %s%s", dev->name,
-			 error_text(-ret), ret == -ENOMEM ? " (RLIMIT_MEMLOCK too small?)" : "");
-		ib_qp_free(qp);
-		return NULL;
+		if (ret)
+			snprintf(why, why_bytes, "dev %s: cannot create a queue pair: %s%s",
+				 dev->name, error_text(-ret),
+				 ret == -ENOMEM ? " (RLIMIT_MEMLOCK too small?)" : "");
 	}
-	return qp;
+	if (!ret)
+		return qp;
+	ib_qp_free(qp);
+	return NULL;
 }
 
 bool ib_qp_is_with(const struct ib_qp *qp, const struct anynet_wire_qp *peer)
@@ -353,7 +354,7 @@ static bool may_accept(const struct anynet_device *dev, const struct anynet_wire
 		snprintf(why, why_bytes, "ANYNET_CHECKSUM is set on %s", anynet_net.host);
 	else if (ours && !hello->qp.kind)
 		snprintf(why, why_bytes, "%s", *hello->reason ? hello->reason : "the peer offers none");
-	return ours && theirs && hello->qp.kind && !*why;
+	return ours && !*why;
 }
 
 /* Writes to `why` why the RDMA CM is not used, if either end wants it. `own`: the reason at this end, may be empty. */
