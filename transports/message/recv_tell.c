@@ -2,6 +2,7 @@
 /* Control frames of a receive comm: ACK, CTS, SUSPECT, BYE. */
 #include "message/recv_internal.h"
 #include "wire/checksum.h"
+#include "wire/hello.h"
 
 /* CTS are held back, to go together, while the sender has this many unused ones and these cover this time at the NIC's
  * speed. */
@@ -304,7 +305,7 @@ bool recv_takes_frames(const struct recv_comm *comm)
 	return comm->memory == RECV_HOST || (comm->memory == RECV_NOTHING && !gpu);
 }
 
-bool recv_next_cts(struct recv_comm *comm, struct anynet_stream *stream, size_t eager,
+bool recv_next_cts(struct recv_comm *comm, struct anynet_stream *stream,
 		   struct anynet_wire_cts *cts, struct anynet_mr **mr)
 {
 	if ((int32_t)(stream->qp.cleared - comm->posted.oldest) < 0) /* done by other streams */
@@ -313,7 +314,7 @@ bool recv_next_cts(struct recv_comm *comm, struct anynet_stream *stream, size_t 
 		uint32_t seq = stream->qp.cleared++;
 		const struct recv_sub *sub = &comm->reqs[seq & RECV_REQ_MASK].subs[0];
 
-		if ((sub->capacity <= eager && recv_takes_frames(comm)) || !sub->mr)
+		if ((sub->capacity <= IB_EAGER_BYTES && recv_takes_frames(comm)) || !sub->mr)
 			continue;
 		*mr = fill_cts(sub, seq, cts);
 		return true;

@@ -338,8 +338,8 @@ void recv_arrived(struct recv_comm *comm, struct recv_msg *msg, size_t bytes);
 bool recv_takes_frames(const struct recv_comm *comm);
 
 /* Takes the next posted receive that needs a CTS on this stream and fills all of *cts but rkey and check. False = none.
- * Receives of up to `eager` bytes are skipped if such messages come in frames. */
-bool recv_next_cts(struct recv_comm *comm, struct anynet_stream *stream, size_t eager,
+ * Receives of up to IB_EAGER_BYTES are skipped if such messages come in frames. */
+bool recv_next_cts(struct recv_comm *comm, struct anynet_stream *stream,
 		   struct anynet_wire_cts *cts, struct anynet_mr **mr);
 
 /* Can the next CTS wait because the sender has enough unused ones? Then several go in one WRITE later, which

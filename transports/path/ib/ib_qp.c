@@ -299,7 +299,7 @@ int ib_qp_poll(struct ib_qp *qp, uint64_t *arrived)
 			    atomic_load_explicit(&qp->fault.failed, memory_order_relaxed) ||
 			    atomic_load_explicit(&qp->nic->failed, memory_order_relaxed)))
 		broke(qp, -EIO);
-	return qp->state == IB_QP_BROKEN ? qp->fault.err : 0;
+	return qp->fault.err;
 }
 
 /* Polls for flushed receives. They complete after all frames that have arrived. True: no receive is outstanding. */

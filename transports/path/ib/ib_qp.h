@@ -81,7 +81,7 @@ struct ib_qp_port {
 };
 
 struct ib_qp_fault {
-	int err;                 /* -errno, with IB_QP_BROKEN */
+	int err;                 /* -errno; 0 = not broken */
 	uint32_t status, vendor; /* of the first failed completion that was not flushed */
 	_Atomic bool failed;     /* an async event reported a failure; set by another thread */
 };
@@ -172,18 +172,12 @@ static inline uint32_t ib_qp_credits(struct ib_qp *qp)
 	return taken < qp->peer.slots ? qp->peer.slots - taken : 0;
 }
 
-/* Sending end: may small messages travel in frames? Else every message with payload waits for its CTS. */
-static inline bool ib_qp_takes_frames(const struct ib_qp *qp)
-{
-	return __atomic_load_n(&qp->memory.cts_ring->frames, __ATOMIC_ACQUIRE);
-}
-
 /* Posts the chain of `wrs` requests from `first` to `last`; the caller has checked for room. `frame`: frames of the
  * stream before this number have been sent with it; 0 = it carries none. 0, or -errno: the queue pair is broken. */
 int ib_qp_post(struct ib_qp *qp, struct ibv_send_wr *first, struct ibv_send_wr *last, uint32_t wrs,
 	       uint64_t frame);
 
-/* Sets up a request to send a copy of `data`, at most ib_qp_copy_max bytes: inline, or from qp->copies if the adapter
+/* Sets up a request to send a copy of `data`, at most ib_qp_copy_max bytes: inline, or from qp->memory.copies if the adapter
  * takes no inline data. It must be posted next. At most one request of a chain. */
 void ib_qp_copy(struct ib_qp *qp, struct ibv_send_wr *wr, const void *data, uint32_t bytes);
 uint32_t ib_qp_copy_max(const struct ib_qp *qp);

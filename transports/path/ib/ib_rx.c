@@ -75,41 +75,52 @@ static bool is_counted(uint8_t type)
 	return type != ANYNET_FRAME_PING && type != ANYNET_FRAME_ASK && type != ANYNET_FRAME_LOOK;
 }
 
+/* Takes a frame that lies in its slot, and copies its header. */
+static int take_sent(struct ib_stream *stream, const struct ib_qp *qp,
+		     const struct ib_inbound *inbound, struct anynet_wire_frame *header)
+{
+	struct recv_comm *comm = (struct recv_comm *)stream->tcp.base.comm;
+	const uint8_t *slot = slot_of(qp, inbound);
+
+	if (inbound->bytes < HEADER_BYTES)
+		return bad_frame(stream, inbound->bytes);
+	memcpy(header, slot, HEADER_BYTES);
+	switch (header->type) {
+	case ANYNET_FRAME_ASK:
+		return recv_asked(comm, &stream->tcp.base, header);
+	case ANYNET_FRAME_LOOK:
+		return recv_looked(comm, &stream->tcp.base, header);
+	case ANYNET_FRAME_DATA:
+		if (inbound->bytes == HEADER_BYTES)
+			return take_data(stream, qp, header, NULL);
+		if (inbound->bytes == HEADER_BYTES + header->length)
+			return take_data(stream, qp, header, slot + HEADER_BYTES);
+		return bad_frame(stream, inbound->bytes);
+	default:
+		return recv_control(comm, &stream->tcp.base, header);
+	}
+}
+
 static int take_frame(struct ib_stream *stream, const struct ib_qp *qp,
 		      const struct ib_inbound *inbound)
 {
 	struct recv_comm *comm = (struct recv_comm *)stream->tcp.base.comm;
-	const uint8_t *slot = slot_of(qp, inbound);
 	struct anynet_wire_frame header;
 	int ret;
 
-	if (inbound->written ? comm->base.stream_count > 1 : inbound->bytes < HEADER_BYTES)
+	if (inbound->written && comm->base.stream_count > 1)
 		return bad_frame(stream, inbound->bytes);
 	if (inbound->written) {
 		header_of_written(comm, inbound, &header);
 		ret = take_data(stream, qp, &header, NULL);
 	} else {
-		memcpy(&header, slot, HEADER_BYTES);
-		if (header.type == ANYNET_FRAME_ASK)
-			ret = recv_asked(comm, &stream->tcp.base, &header);
-		else if (header.type == ANYNET_FRAME_LOOK)
-			ret = recv_looked(comm, &stream->tcp.base, &header);
-		else if (header.type != ANYNET_FRAME_DATA)
-			ret = recv_control(comm, &stream->tcp.base, &header);
-		else if (inbound->bytes == HEADER_BYTES)
-			ret = take_data(stream, qp, &header, NULL);
-		else if (inbound->bytes == HEADER_BYTES + header.length)
-			ret = take_data(stream, qp, &header, slot + HEADER_BYTES);
-		else
-			return bad_frame(stream, inbound->bytes);
+		ret = take_sent(stream, qp, inbound, &header);
 	}
-	if (ret)
-		return ret;
-	if (is_counted(header.type)) {
+	if (!ret && is_counted(header.type)) {
 		stream->tcp.base.at.frames++;
 		stream->tcp.base.at.part = 0;
 	}
-	return 0;
+	return ret;
 }
 
 /* Consumes the inbound frames. 0, -EAGAIN: no receive is posted for the oldest one, or -errno. */
@@ -128,16 +139,22 @@ static int consume(struct ib_stream *stream, struct ib_qp *qp)
 
 /* --- frames in fenced queue pairs, which the sender counts as arrived --- */
 
+static void retire_first(struct ib_stream *stream)
+{
+	struct ib_qp *qp = stream->rest;
+
+	stream->rest = qp->next;
+	ib_qp_retire(qp);
+}
+
 static int consume_rest(struct ib_stream *stream)
 {
 	while (stream->rest) {
-		struct ib_qp *qp = stream->rest;
-		int ret = consume(stream, qp);
+		int ret = consume(stream, stream->rest);
 
 		if (ret)
 			return ret;
-		stream->rest = qp->next;
-		ib_qp_retire(qp);
+		retire_first(stream);
 	}
 	return 0;
 }
@@ -178,12 +195,8 @@ uint64_t ib_rest_frames(const struct ib_stream *stream)
 
 void ib_free_rest(struct ib_stream *stream)
 {
-	while (stream->rest) {
-		struct ib_qp *qp = stream->rest;
-
-		stream->rest = qp->next;
-		ib_qp_retire(qp);
-	}
+	while (stream->rest)
+		retire_first(stream);
 }
 
 /* --- the TCP connection beside the queue pair --- */
@@ -191,22 +204,22 @@ void ib_free_rest(struct ib_stream *stream)
 /* Does the frame, from TCP, say that the RDMA CM has failed and the same queue pair is to be connected without it? */
 static bool wants_rejoin(const struct ib_stream *stream, const struct anynet_wire_frame *frame)
 {
-	return stream->qp && stream->qp->cm && stream->qp->state == IB_QP_JOINED &&
+	return stream->qp->cm && stream->qp->state == IB_QP_JOINED &&
 	       frame->type == ANYNET_FRAME_PING && frame->seq == ANYNET_PING_JOIN;
 }
 
 /* Connects without the RDMA CM and returns the PING. The sender waits for it; without it the sender goes on over TCP.
- * 0, or 1: cannot connect. */
-static int rejoin(struct ib_stream *stream)
+ * False = cannot connect. */
+static bool rejoin(struct ib_stream *stream)
 {
 	struct anynet_wire_frame frame;
 	int fd = stream->tcp.base.path.fd;
 
 	recv(fd, &frame, sizeof(frame), MSG_DONTWAIT);
 	if (ib_qp_rejoin(stream->qp))
-		return 1;
+		return false;
 	socket_send_whole(fd, &frame, sizeof(frame));
-	return 0;
+	return true;
 }
 
 /* Often the network of the TCP connection has failed, and not the queue pair's. A queue pair that works goes on, and shows by
@@ -216,7 +229,7 @@ static int take_failure(struct ib_stream *stream, int err)
 	struct anynet_stream *base = &stream->tcp.base;
 	const struct anynet_comm *comm = base->comm;
 
-	if (err == -EPIPE || !stream->qp || stream->qp->state != IB_QP_UP)
+	if (err == -EPIPE || stream->qp->state != IB_QP_UP)
 		return err;
 	base->path.failed = true;
 	anynet_info(
@@ -226,19 +239,35 @@ static int take_failure(struct ib_stream *stream, int err)
 	return 0;
 }
 
+/* Receive comm: the sender has given up the queue pair, because the proof failed or because it cannot register memory. It
+ * has not read the control frames sent through the queue pair, so they are repeated over TCP. */
+static void go_over(struct ib_stream *stream)
+{
+	struct anynet_stream *base = &stream->tcp.base;
+
+	ib_leave_qp(stream);
+	recv_tell_again(base->comm, base->index);
+	base->path.readable = true;
+}
+
 int ib_peek(struct ib_stream *stream)
 {
+	struct anynet_stream *base = &stream->tcp.base;
 	struct anynet_wire_frame frame;
 	ssize_t n;
 
-	if (!stream_stands(&stream->tcp.base) || stream->tcp.base.path.failed)
+	if (!stream_stands(base) || base->path.failed)
 		return 0;
-	n = recv(stream->tcp.base.path.fd, &frame, sizeof(frame), MSG_PEEK | MSG_DONTWAIT);
-	if (n == sizeof(frame) && wants_rejoin(stream, &frame))
-		return rejoin(stream);
+	n = recv(base->path.fd, &frame, sizeof(frame), MSG_PEEK | MSG_DONTWAIT);
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : take_failure(stream, -errno);
-	return n ? 1 : -ECONNRESET;
+	if (!n)
+		return -ECONNRESET;
+	if (base->comm->is_send ||
+	    (n == sizeof(frame) && wants_rejoin(stream, &frame) && rejoin(stream)))
+		return 0;
+	go_over(stream);
+	return 0;
 }
 
 /* --- receive comm --- */
@@ -250,16 +279,6 @@ static bool may_leave(const struct ib_stream *stream)
 	const struct recv_comm *comm = (const struct recv_comm *)stream->tcp.base.comm;
 
 	return stream->qp && (stream->qp->state == IB_QP_JOINED || !comm->ready);
-}
-
-/* The sender's first frame decides on the path: if it comes over TCP, the queue pair is not used. 0 or -errno. */
-static int join_way(struct ib_stream *stream)
-{
-	int peeked = may_leave(stream) ? ib_peek(stream) : 0;
-
-	if (peeked > 0)
-		ib_leave_qp(stream);
-	return peeked < 0 ? peeked : 0;
 }
 
 static int receive_by_qp(struct ib_stream *stream, int tcp_error)
@@ -287,7 +306,8 @@ int ib_receive_data(struct anynet_stream *base)
 {
 	struct ib_stream *stream = to_ib(base);
 	bool ended = base->path.ended;
-	int tcp_error = join_way(stream), ret = consume_rest(stream);
+	/* The sender's first frame decides on the path: if it comes over TCP, the queue pair is not used. */
+	int tcp_error = may_leave(stream) ? ib_peek(stream) : 0, ret = consume_rest(stream);
 
 	if (!ret && !stream->qp)
 		return stream->over_tcp->receive(base);
@@ -362,7 +382,7 @@ int ib_receive_control(struct anynet_stream *base)
 		if (!ret)
 			ret = ib_qp_consumed(stream->qp);
 	}
-	if (!ret && stream->qp->state == IB_QP_BROKEN)
+	if (!ret)
 		ret = stream->qp->fault.err;
 	return ret ? ret : ended ? -ECONNRESET : 0;
 }

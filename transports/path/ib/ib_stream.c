@@ -14,7 +14,8 @@
 #include "message/send_internal.h"
 #include "path/ib/ib_setup.h"
 
-void ib_stream_drop_qp(struct ib_stream *stream)
+/* Gives up the queue pair, which the caller has fenced or never used: frees what belongs to it and retires it. */
+static void drop_qp(struct ib_stream *stream)
 {
 	struct ib_qp *qp = stream->qp;
 
@@ -37,7 +38,7 @@ static void leave_qp(struct ib_stream *stream)
 	ib_confirm(stream, arrived);
 	base->qp.err = err ? err : base->breaks.err;
 	base->qp.brought = base->log.arrived - base->progress.from.frames;
-	ib_stream_drop_qp(stream);
+	drop_qp(stream);
 }
 
 static void ib_sever(struct anynet_stream *base)
@@ -77,7 +78,7 @@ static void take_qp(struct ib_stream *stream, struct ib_qp *qp)
 	}
 	if (ret) {
 		ib_leave_nic(stream, -ret, "cannot register the ring for small messages");
-		ib_stream_drop_qp(stream);
+		drop_qp(stream);
 	}
 	stream->by_qp = stream->qp;
 	/* The receiver uses the path on which the first frame comes. The proof has sent a PING through the queue pair. */
@@ -128,15 +129,8 @@ static void look_for_end(struct anynet_stream *base)
 static bool ib_signs(struct anynet_stream *base, struct stream_signs *signs)
 {
 	struct ib_stream *stream = to_ib(base);
-	int peeked = stream->qp ? ib_peek(stream) : 0;
+	int tcp_error = stream->qp ? ib_peek(stream) : 0;
 
-	/* The sender has given up the queue pair: the proof failed, or it cannot register memory. It has not read the
-	 * control frames sent through the queue pair, so they are repeated over TCP. */
-	if (peeked > 0 && !base->comm->is_send) {
-		ib_leave_qp(stream);
-		recv_tell_again(base->comm, base->index);
-		base->path.readable = true;
-	}
 	if (!stream->qp) {
 		look_for_end(base);
 		return stream->over_tcp->signs(base, signs);
@@ -147,7 +141,7 @@ static bool ib_signs(struct anynet_stream *base, struct stream_signs *signs)
 			.busy_us = ib_flow_busy_us(&stream->use.flow),
 			.rtt_us = (unsigned)stream->use.flow.rtt_us },
 	};
-	if (peeked < 0)
+	if (tcp_error)
 		base->path.ended = true;
 	/* Nothing else polls it while the frame at its head waits. */
 	if (base->path.parked && ib_qp_poll(stream->qp, NULL))
@@ -222,7 +216,7 @@ static bool ib_cleared(struct anynet_stream *base, const struct send_msg *msg)
 	 * down may come back with a queue pair: only small messages (with a record) are cleared. */
 	if (!stream->qp)
 		return (stream_stands(base) || msg->record) && !others_by_qp(base);
-	return ib_goes_in_frame(stream->qp, msg) || ib_find_cts(stream, msg, &cts);
+	return ib_goes_in_frame(stream, msg) || ib_find_cts(stream, msg, &cts);
 }
 
 static int ib_drain(struct anynet_stream *base)
@@ -250,7 +244,7 @@ static void ib_close(struct anynet_stream *base)
 
 	if (stream->qp) {
 		ib_qp_end(stream->qp, NULL);
-		ib_stream_drop_qp(stream);
+		drop_qp(stream);
 	}
 	ib_free_rest(stream);
 	ib_qp_retire(base->qp.next);

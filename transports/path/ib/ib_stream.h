@@ -50,10 +50,10 @@ static inline bool ib_stream_has_room(const struct ib_stream *stream)
 	return ib_qp_has_room(stream->qp, 2) && ib_qp_credits(stream->qp);
 }
 
-/* Peeks at the TCP connection beside the queue pair: 1 = data has come, 0 = none, or it has failed and the queue pair works,
- * -errno = the stream's path has ended.
- * Takes the sender's PING that says that the RDMA CM has failed, connects without the CM and answers: 0; or 1 if that
- * is not possible. */
+/* Looks at the TCP connection beside the queue pair. 0; or -errno: the stream's path has ended. If the connection has
+ * failed and the queue pair works, it goes on alone: 0.
+ * Receive comm: if data has come, the sender has given up the queue pair, and so does this end. But a PING may say that the
+ * RDMA CM has failed: then this connects without the CM and answers. */
 int ib_peek(struct ib_stream *stream);
 
 /* Sets the queue pair that carries the frames; NULL = TCP does. Its use begins. */
@@ -76,9 +76,6 @@ static inline void ib_stream_set_qp(struct ib_stream *stream, struct ib_qp *qp)
  * the returned -errno. */
 int ib_leave_nic(struct ib_stream *stream, int err, const char *why) ANYNET_COLD;
 
-/* Gives up the queue pair, which the caller has fenced or never used: frees what belongs to it and retires it. */
-void ib_stream_drop_qp(struct ib_stream *stream);
-
 int ib_transmit_data(struct anynet_stream *stream);    /* send comm */
 int ib_transmit_control(struct anynet_stream *stream); /* receive comm */
 int ib_receive_data(struct anynet_stream *stream);     /* receive comm */
@@ -90,7 +87,7 @@ bool ib_find_cts(const struct ib_stream *stream, const struct send_msg *msg,
 		 struct anynet_wire_cts *cts);
 
 /* Send comm: does the message's payload travel in its frame, without a CTS? An empty message always does. */
-bool ib_goes_in_frame(const struct ib_qp *qp, const struct send_msg *msg);
+bool ib_goes_in_frame(const struct ib_stream *stream, const struct send_msg *msg);
 
 /* Send comm: reports the frames before number `end` as arrived. */
 void ib_confirm(struct ib_stream *stream, uint64_t end);

@@ -5,6 +5,7 @@
  * SEND: a WRITE WITH IMM carries slot and size in its immediate. That requires a comm with one stream, because the
  * receiver derives the message's number from the order.
  */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -12,6 +13,9 @@
 
 #include "message/send_internal.h"
 #include "path/ib/ib_stream.h"
+#include "wire/hello.h"
+
+static_assert(IB_SLOT_BYTES == HEADER_BYTES + IB_EAGER_BYTES, "small messages fit into a slot");
 
 static size_t bytes_of(const struct frame_id *id)
 {
@@ -98,9 +102,9 @@ static struct ibv_send_wr wr_of(enum ibv_wr_opcode opcode, struct ibv_sge *sge, 
 	return (struct ibv_send_wr){ .sg_list = sge, .num_sge = 1, .opcode = opcode };
 }
 
-bool ib_goes_in_frame(const struct ib_qp *qp, const struct send_msg *msg)
+bool ib_goes_in_frame(const struct ib_stream *stream, const struct send_msg *msg)
 {
-	return msg->record && (!msg->bytes || ib_qp_takes_frames(qp));
+	return msg->record && (!msg->bytes || stream_takes_frames(&stream->tcp.base));
 }
 
 /* One SEND: the header, and the payload if it lies behind the header (in the replay ring). */
@@ -245,7 +249,7 @@ static bool goes_in_frame(const struct ib_stream *stream, const struct send_msg 
 	const struct send_comm *comm = (const struct send_comm *)stream->tcp.base.comm;
 	struct anynet_wire_cts cts;
 
-	return ib_goes_in_frame(stream->qp, msg) ||
+	return ib_goes_in_frame(stream, msg) ||
 	       (msg->record && comm->tags.multi && !ib_find_cts(stream, msg, &cts));
 }
 
@@ -284,7 +288,8 @@ static int post_frame(struct ib_stream *stream, uint64_t n, const struct frame_i
 	struct stream_frame frame;
 
 	send_frame((struct send_comm *)stream->tcp.base.comm, id, &frame);
-	if (id->type != ANYNET_FRAME_DATA || !id->length || (frame.framed && ib_qp_takes_frames(stream->qp)))
+	if (id->type != ANYNET_FRAME_DATA || !id->length ||
+	    (frame.framed && stream_takes_frames(&stream->tcp.base)))
 		return post_small(stream, n, &frame);
 	return post_data(stream, n, &frame);
 }
@@ -337,6 +342,18 @@ static int write_cts(struct ib_qp *qp, struct cts_run *run)
 	return ib_qp_write(qp, run->at, bytes, qp->peer.addr + place);
 }
 
+/* Sets the key of the CTS for memory registered as `mr`. 0 or -errno. */
+static int set_rkey(struct ib_stream *stream, struct anynet_mr *mr, struct anynet_wire_cts *cts)
+{
+	char why[200];
+	const struct ib_mr *reg = ib_memory_on(mr, stream->qp->nic, why, sizeof(why));
+
+	if (!reg)
+		return ib_leave_nic(stream, errno, why);
+	cts->rkey = reg->rkey;
+	return 0;
+}
+
 static int post_cts(struct ib_stream *stream)
 {
 	struct ib_qp *qp = stream->qp;
@@ -349,15 +366,10 @@ static int post_cts(struct ib_stream *stream)
 	if (recv_holds_cts(comm, &stream->tcp.base))
 		return 0;
 	run.count = 0;
-	while (!ret && ib_qp_has_room(qp, 2) &&
-	       recv_next_cts(comm, &stream->tcp.base, IB_SLOT_BYTES - HEADER_BYTES, &cts, &mr)) {
-		const struct ib_mr *reg;
-		char why[200];
-
-		reg = ib_memory_on(mr, qp->nic, why, sizeof(why));
-		if (!reg)
-			return ib_leave_nic(stream, errno, why);
-		cts.rkey = reg->rkey;
+	while (!ret && ib_qp_has_room(qp, 2) && recv_next_cts(comm, &stream->tcp.base, &cts, &mr)) {
+		ret = set_rkey(stream, mr, &cts);
+		if (ret)
+			return ret;
 		cts.check = ib_cts_check(&cts);
 		if (run.count && !may_join(qp, &run, cts.seq))
 			ret = write_cts(qp, &run);
@@ -385,9 +397,8 @@ static int complete_cts(struct ib_stream *stream, uint8_t *frame, size_t *bytes)
 {
 	struct anynet_wire_frame header;
 	struct anynet_wire_cts cts;
-	const struct ib_mr *reg;
 	struct anynet_mr *mr;
-	char why[200];
+	int ret;
 
 	memcpy(&header, frame, HEADER_BYTES);
 	mr = recv_cts_of((struct recv_comm *)stream->tcp.base.comm, header.slot, &cts);
@@ -395,10 +406,9 @@ static int complete_cts(struct ib_stream *stream, uint8_t *frame, size_t *bytes)
 		comm_use_tcp(stream->tcp.base.comm, "a receive without memory");
 		return -ENOMEM;
 	}
-	reg = ib_memory_on(mr, stream->qp->nic, why, sizeof(why));
-	if (!reg)
-		return ib_leave_nic(stream, errno, why);
-	cts.rkey = reg->rkey;
+	ret = set_rkey(stream, mr, &cts);
+	if (ret)
+		return ret;
 	header.length = sizeof(cts);
 	memcpy(frame, &header, HEADER_BYTES);
 	memcpy(frame + HEADER_BYTES, &cts, sizeof(cts));
