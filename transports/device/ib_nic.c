@@ -185,7 +185,8 @@ struct ib_nic *ib_nic_open(const struct anynet_device *dev, bool *is_new, char *
 	if (!nic && nics.opened_count < ANYNET_DEVICES_MAX) {
 		nic = open_nic(dev, offer, why, why_bytes);
 		if (nic) {
-			nics.opened[nics.opened_count] = nic;
+			nic->number = (unsigned)nics.opened_count;
+			nics.opened[nic->number] = nic;
 			nics.opened_count++; /* only now ib_nic_opened finds it */
 		}
 		*is_new = nic;

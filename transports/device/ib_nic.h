@@ -15,7 +15,8 @@
 #include "device/ib_port.h"
 #include "device/verbs.h"
 
-struct ib_flush; /* ib_flush.c */
+struct ib_flush;   /* ib_flush.c */
+struct nic_memory; /* gpu_proof.h */
 
 /* Max bytes of a CTS or a control frame, which queue pairs send as a copy: inline if the adapter supports it. */
 #define IB_COPY_BYTES 96
@@ -37,6 +38,7 @@ struct ib_nic {
 	struct ibv_device_attr limits;
 	char verbs_name[IBV_SYSFS_NAME_MAX];
 	uint8_t port;        /* number of the port, from 1 */
+	unsigned number;     /* in the order of opening: see ib_nic_opened */
 	bool takes_inline;   /* small requests may be inline */
 	bool data_direct;    /* `verbs` registers dma-bufs for the Data Direct engine */
 	_Atomic bool failed; /* the whole device has failed, with everything created on it; set by ib_events.c */
@@ -44,6 +46,7 @@ struct ib_nic {
 	_Atomic bool told;      /* an event has said so: comms should look at the nic afterwards */
 	_Atomic unsigned downs; /* events that report the port down or the device failed */
 	_Atomic(struct ib_flush *) flush; /* NULL = no GPU memory has been registered on it */
+	_Atomic(struct nic_memory *) memory; /* NULL = no memory has been registered on it */
 
 	pthread_mutex_t lock; /* protects the fields below */
 	struct ib_port state;

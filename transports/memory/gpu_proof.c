@@ -125,8 +125,9 @@ static int try(struct proof *proof)
 				   "an RDMA READ of its memory returns other data than an RDMA "
 				   "WRITE stored");
 	memset(in, 0, PROOF_BYTES);
-	if (!gpu_fetch(proof->gpu, in, (void *)(uintptr_t)proof->memory, PROOF_BYTES) &&
-	    memcmp(out, in, PROOF_BYTES))
+	if (gpu_fetch(proof->gpu, in, (void *)(uintptr_t)proof->memory, PROOF_BYTES))
+		return unproven(proof, "CUDA cannot read the memory of the test");
+	if (memcmp(out, in, PROOF_BYTES))
 		return not_reached(proof, "CUDA reads other data from its memory than an RDMA "
 					  "WRITE stored");
 	*proof->verdict = REACHED;
@@ -140,12 +141,9 @@ static bool works(struct proof *proof)
 		     proof->self.mr->rkey);
 }
 
-static int prove(struct proof *proof, struct ib_mr_cache *cache, const struct anynet_mr *mr,
-		 gpu_register *how)
+static int prove(struct proof *proof, struct ib_mr_cache *cache, const struct anynet_mr *mr)
 {
-	struct anynet_mr probe = {
-		.type = mr->type, .gpu = mr->gpu, .way = mr->way, .dmabuf.fd = -1
-	};
+	struct anynet_mr probe = { .gpu = mr->gpu, .way = mr->way, .dmabuf.fd = -1 };
 	struct ib_mr *made;
 	char why[160];
 	int ret;
@@ -159,7 +157,7 @@ static int prove(struct proof *proof, struct ib_mr_cache *cache, const struct an
 	probe.range.addr = (void *)(uintptr_t)proof->memory;
 	probe.range.bytes = GPU_SCRATCH_BYTES;
 	probe.range.id = gpu_memory_id(probe.range.addr, probe.range.bytes);
-	ret = how(cache, &probe, &made, proof->why, proof->why_bytes);
+	ret = ib_mr_register(cache, &probe, &made, proof->why, proof->why_bytes);
 	if (ret) {
 		ret = ret == -EIO || ret == -ENODEV || lost_port(proof)
 			      ? unproven(proof, "the device failed during the test")
@@ -174,7 +172,7 @@ static int prove(struct proof *proof, struct ib_mr_cache *cache, const struct an
 				      ? try(proof)
 				      : unproven(proof, "the loopback queue pair delivers nothing");
 		ib_self_unmake(proof->nic, &proof->self);
-		ib_mr_put(cache, made);
+		ib_mr_put(made);
 	}
 	pinned_free(proof->page, 2 * PROOF_BYTES);
 	return ret;
@@ -187,8 +185,8 @@ void gpu_proof_prepare(struct gpu *gpu)
 	pthread_mutex_unlock(&lock);
 }
 
-int gpu_prove(struct nic_memory *memory, const struct anynet_mr *mr, gpu_register *how,
-	      bool must_know, char *why, size_t why_bytes)
+int gpu_prove(struct nic_memory *memory, const struct anynet_mr *mr, bool must_know, char *why,
+	      size_t why_bytes)
 {
 	struct proof proof = {
 		.nic = memory->nic,
@@ -202,7 +200,7 @@ int gpu_prove(struct nic_memory *memory, const struct anynet_mr *mr, gpu_registe
 
 	pthread_mutex_lock(&lock);
 	if (*proof.verdict == NOT_TRIED) {
-		ret = prove(&proof, memory->cache, mr, how);
+		ret = prove(&proof, memory->cache, mr);
 		if (ret == -EAGAIN && must_know) {
 			anynet_info("dev %s: GPU %d: GPUDirect RDMA is used untested: %s",
 				    memory->nic->dev->name, gpu_ordinal(mr->gpu), why);

@@ -11,10 +11,6 @@
 #include "memory/ib_mr.h"
 #include "memory/mr.h"
 
-/* Registers *mr on a nic, by address or as a dma-buf. 0, or -errno: `why` has the reason. */
-typedef int gpu_register(struct ib_mr_cache *cache, const struct anynet_mr *mr, struct ib_mr **made,
-			 char *why, size_t why_bytes);
-
 /* A nic and its registrations. */
 struct nic_memory {
 	struct ib_nic *nic;
@@ -33,7 +29,7 @@ void gpu_proof_prepare(struct gpu *gpu);
  * memory, and a GPU for which the proof cannot be run counts as reached, which one INFO line reports. On an error `why`
  * has the reason.
  */
-int gpu_prove(struct nic_memory *memory, const struct anynet_mr *mr, gpu_register *how,
-	      bool must_know, char *why, size_t why_bytes);
+int gpu_prove(struct nic_memory *memory, const struct anynet_mr *mr, bool must_know, char *why,
+	      size_t why_bytes);
 
 #endif

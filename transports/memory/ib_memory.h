@@ -15,23 +15,21 @@
 int ib_memory_register(struct anynet_mr *mr, const struct anynet_device *dev, bool is_flushed,
 		       char *why, size_t why_bytes);
 
-/* Flush what the NIC of this number has written to GPU memory, by a READ of `data`, which `mr` covers. As ib_flush_post
+/* Flush what the nic has written to GPU memory, by a READ of `data`, which `mr` covers. As ib_flush_post
  * and ib_flush_done; -ENODEV: the device has failed for good. */
-int ib_memory_flush(unsigned number, struct anynet_mr *mr, const void *data, uint64_t *ticket);
-int ib_memory_flushed(unsigned number, uint64_t ticket);
-
-/* Is the port of the NIC of this number down? */
-bool ib_memory_is_down(unsigned number);
+int ib_memory_flush(struct ib_nic *nic, struct anynet_mr *mr, const void *data, uint64_t *ticket);
+int ib_memory_flushed(struct ib_nic *nic, uint64_t ticket);
 
 /* Puts all registrations of *mr. */
 void ib_memory_release(struct anynet_mr *mr);
 
 /* The registration of *mr on this nic, which is about to access it; registers it if needed, after the proof. Any thread,
- * while a request uses `mr` or before regMr has returned it. NULL: `why` and errno have the reason. */
+ * while a request uses `mr` or before regMr has returned it. Of empty memory the keys are for empty messages only. NULL:
+ * `why` and errno have the reason. */
 const struct ib_mr *ib_memory_on(struct anynet_mr *mr, struct ib_nic *nic, char *why,
 				 size_t why_bytes);
 
-/* The bit 1 << number of a nic; 0 = no memory has been registered on it. */
-uint32_t ib_memory_bit(const struct ib_nic *nic);
+/* The bit 1 << nic->number; 0 = no memory has been registered on it. */
+uint64_t ib_memory_bit(const struct ib_nic *nic);
 
 #endif

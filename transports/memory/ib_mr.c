@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <nccl_net/log.h>
 #include <nccl_net/util.h>
@@ -24,7 +25,6 @@ struct ib_mr_cache {
 	struct ibv_pd *pd;
 	bool relaxed_ordering;
 	uintptr_t in_page; /* page size - 1 */
-	void *nothing;     /* a page of the plugin's, registered for empty ranges */
 	atomic_flag told;  /* a failed deregistration has been logged */
 
 	pthread_mutex_t lock; /* protects `tree` and the `refs` of its entries */
@@ -94,31 +94,29 @@ static bool refuses_access(int error)
 	       error == ENOSYS;
 }
 
-static int register_pages(const struct ib_mr_cache *cache, const struct request *req,
-			  struct ib_mr *mr)
+static int register_pages(struct ib_mr_cache *cache, const struct request *req, struct ib_mr *mr)
 {
 	bool relaxed = cache->relaxed_ordering;
 	struct ibv_mr *verbs_mr = try_register(cache, req, relaxed);
 
-	if (!verbs_mr && relaxed && refuses_access(errno)) {
-		relaxed = false;
-		verbs_mr = try_register(cache, req, relaxed);
-	}
+	if (!verbs_mr && relaxed && refuses_access(errno))
+		verbs_mr = try_register(cache, req, false);
 	if (!verbs_mr) /* not -EAGAIN: callers would try again */
 		return errno == EAGAIN ? -ENOMEM : errno ? -errno : -EIO;
 	*mr = (struct ib_mr){
 		.key = req->key,
 		.lkey = verbs_mr->lkey,
 		.rkey = verbs_mr->rkey,
-		.is_relaxed = relaxed,
+		.cache = cache,
 		.verbs_mr = verbs_mr,
 		.refs = 1,
 	};
 	return 0;
 }
 
-static void deregister(struct ib_mr_cache *cache, struct ib_mr *mr)
+static void deregister(struct ib_mr *mr)
 {
+	struct ib_mr_cache *cache = mr->cache;
 	int error = cache->verbs->dereg_mr(mr->verbs_mr);
 
 	/* Logged once: a removed device refuses every deregistration. */
@@ -181,7 +179,7 @@ static int publish(struct ib_mr_cache *cache, struct ib_mr **mr)
 	}
 	pthread_mutex_unlock(&cache->lock);
 	if (!found || *mr != mine)
-		deregister(cache, mine);
+		deregister(mine);
 	return found ? 0 : -ENOMEM;
 }
 
@@ -218,23 +216,19 @@ err_memory:
 	return -ENOMEM;
 }
 
-/* Sets the request's range: that of *range, or for an empty one cache->nothing. 0 or -EINVAL. */
+/* Sets the request's range. 0 or -EINVAL. */
 static int set_range(const struct ib_mr_cache *cache, struct request *req,
 		     const struct memory_range *range, char *why, size_t why_bytes)
 {
-	uintptr_t addr = (uintptr_t)(range->bytes ? range->addr : cache->nothing);
-	size_t bytes = range->bytes ? range->bytes : 1;
+	uintptr_t addr = (uintptr_t)range->addr;
 
-	if (range->bytes)
-		req->key.memory = range->id;
-	else
-		req->key.flags = 0; /* there is nothing to read */
+	req->key.memory = range->id;
 	req->key.first = addr;
-	req->key.last = addr + bytes - 1;
+	req->key.last = addr + range->bytes - 1;
 	/* The size of the whole address space does not fit in size_t. */
-	if (bytes - 1 <= UINTPTR_MAX - addr && span(cache, &req->key))
+	if (range->bytes - 1 <= UINTPTR_MAX - addr && span(cache, &req->key))
 		return 0;
-	snprintf(why, why_bytes, "%zu bytes at %#lx exceed the address space", bytes,
+	snprintf(why, why_bytes, "%zu bytes at %#lx exceed the address space", range->bytes,
 		 (unsigned long)addr);
 	return -EINVAL;
 }
@@ -245,7 +239,7 @@ int ib_mr_get(struct ib_mr_cache *cache, const struct memory_range *range, unsig
 	struct request req = { .key.flags = flags };
 	int ret;
 
-	assert(flags == 0 || flags == IB_MR_READ);
+	assert(range->bytes && (flags == 0 || flags == IB_MR_READ));
 	*mr = NULL;
 	ret = set_range(cache, &req, range, why, why_bytes);
 	return ret ? ret : get(cache, &req, mr, why, why_bytes);
@@ -290,24 +284,65 @@ int ib_mr_get_dmabuf(struct ib_mr_cache *cache, const struct memory_range *range
 		return -EOPNOTSUPP;
 	}
 	ret = set_range(cache, &req, range, why, why_bytes);
-	if (!ret && range->bytes)
+	if (!ret)
 		ret = set_dmabuf(cache, &req, range->addr, dmabuf, why, why_bytes);
 	return ret ? ret : get(cache, &req, mr, why, why_bytes);
 }
 
-void ib_mr_put(struct ib_mr_cache *cache, struct ib_mr *mr)
+/* Registers by NCCL's dma-buf. Without one, or after regMr, CUDA exports another for this call. */
+static int register_dmabuf(struct ib_mr_cache *cache, const struct anynet_mr *mr,
+			   struct ib_mr **made, char *why, size_t why_bytes)
 {
+	uintptr_t addr = (uintptr_t)mr->range.addr, in_page = addr & cache->in_page;
+	struct anynet_dmabuf own = { .offset = in_page };
+	char cuda_why[160];
+	int ret;
+
+	if (mr->dmabuf.fd >= 0)
+		return ib_mr_get_dmabuf(cache, &mr->range, &mr->dmabuf, made, why, why_bytes);
+	own.fd = gpu_dmabuf_fd(mr->gpu, (void *)(addr - in_page),
+			       pinned_round(in_page + mr->range.bytes));
+	if (own.fd < 0) {
+		snprintf(why, why_bytes, "cannot get a dma-buf of GPU memory: %s",
+			 own.fd == -EIO ? gpu_why(mr->gpu, cuda_why, sizeof(cuda_why))
+					: "the CUDA driver is older than 11.7");
+		return -ENOMEM;
+	}
+	ret = ib_mr_get_dmabuf(cache, &mr->range, &own, made, why, why_bytes);
+	close(own.fd);
+	return ret;
+}
+
+int ib_mr_register(struct ib_mr_cache *cache, const struct anynet_mr *mr, struct ib_mr **made,
+		   char *why, size_t why_bytes)
+{
+	switch (mr->way) {
+	case MR_BY_ADDRESS:
+		return ib_mr_get(cache, &mr->range, mr->gpu ? IB_MR_READ : 0, made, why, why_bytes);
+	case MR_BY_DMABUF:
+		return register_dmabuf(cache, mr, made, why, why_bytes);
+	case MR_COPIED:
+		break;
+	}
+	snprintf(why, why_bytes, "the device cannot access GPU memory");
+	return -EOPNOTSUPP;
+}
+
+void ib_mr_put(struct ib_mr *mr)
+{
+	struct ib_mr_cache *cache;
 	bool was_last;
 
 	if (!mr)
 		return;
+	cache = mr->cache;
 	pthread_mutex_lock(&cache->lock);
 	was_last = !--mr->refs;
 	if (was_last)
 		tdelete(mr, &cache->tree, compare_keys);
 	pthread_mutex_unlock(&cache->lock);
 	if (was_last)
-		deregister(cache, mr);
+		deregister(mr);
 }
 
 struct ib_mr_cache *ib_mr_cache_create(const struct verbs *verbs, struct ibv_pd *pd,
@@ -317,11 +352,6 @@ struct ib_mr_cache *ib_mr_cache_create(const struct verbs *verbs, struct ibv_pd 
 
 	if (!cache)
 		return NULL;
-	cache->nothing = pinned_alloc(1);
-	if (!cache->nothing) {
-		free(cache);
-		return NULL;
-	}
 	cache->verbs = verbs;
 	cache->pd = pd;
 	cache->relaxed_ordering = relaxed_ordering && verbs->reg_mr_iova2;

@@ -15,7 +15,7 @@
 #include <nccl_net/comm.h>
 
 #include "device/verbs.h"
-#include "memory/gpu.h"
+#include "memory/mr.h"
 
 /* Remote reads, too: GPU memory, which flushes and the proof read. */
 #define IB_MR_READ 0x1u
@@ -30,25 +30,24 @@ struct ib_mr_key {
 /* A registration. Immutable until its last put, so the data path reads it without a lock. */
 struct ib_mr {
 	struct ib_mr_key key; /* the first field, by which the cache finds it */
-	uint32_t lkey, rkey; /* as in struct ibv_mr */
-	bool is_relaxed;     /* registered with relaxed ordering */
+	uint32_t lkey, rkey;  /* as in struct ibv_mr */
 
 	/* Private to the cache. */
+	struct ib_mr_cache *cache;
 	struct ibv_mr *verbs_mr;
 	size_t refs;
 };
 
 struct ib_mr_cache; /* of one ibv_pd */
 
-/* A cache for `pd`, for the life of the process. `relaxed_ordering`: request relaxed ordering if the library
+/* A cache for `pd`, for the life of the process; free() suffices while it is not used. `relaxed_ordering`: request relaxed ordering if the library
  * supports it. NULL = no memory. */
 struct ib_mr_cache *ib_mr_cache_create(const struct verbs *verbs, struct ibv_pd *pd,
 				       bool relaxed_ordering);
 
 /*
  * Gets a registration of this memory, for local and remote writes: an existing one of the same range and key, or a new
- * one. The range may extend to the end of the address space. An empty range may be at any address, mapped or not; its
- * keys are for empty messages only. The caller puts *mr.
+ * one. The range is not empty, and may extend to the end of the address space. The caller puts *mr.
  *
  * 0 or -errno, never -EAGAIN. On an error *mr is NULL, and `why`, of `why_bytes`, says what was tried, why it failed
  * and what may help.
@@ -66,8 +65,12 @@ int ib_mr_get_dmabuf(struct ib_mr_cache *cache, const struct memory_range *range
 		     const struct anynet_dmabuf *dmabuf, struct ib_mr **mr, char *why,
 		     size_t why_bytes);
 
+/* Gets a registration of memory of NCCL's, by its way. 0, or -errno as ib_mr_get. */
+int ib_mr_register(struct ib_mr_cache *cache, const struct anynet_mr *mr, struct ib_mr **made,
+		   char *why, size_t why_bytes);
+
 /* Puts a registration, once for each get. The last put deregisters at once, because the memory may be unmapped
  * afterwards; no work request may use the keys any more. NULL is allowed. */
-void ib_mr_put(struct ib_mr_cache *cache, struct ib_mr *mr);
+void ib_mr_put(struct ib_mr *mr);
 
 #endif

@@ -8,13 +8,12 @@
 #include <sys/queue.h>
 
 #include <nccl_net/comm.h>
+#include <nccl_net/device.h>
 #include <nccl_net/util.h>
 
 #include "memory/gpu.h"
 
 struct ib_mr;
-
-#define ANYNET_MR_NICS 32 /* max nics of a process on which memory is registered */
 
 enum mr_way {
 	MR_BY_ADDRESS,
@@ -25,7 +24,6 @@ enum mr_way {
 /* A registration of NCCL's. TCP registers nothing, but deregMr needs to know which requests use the memory. */
 struct anynet_mr {
 	struct memory_range range;
-	int type;        /* ANYNET_PTR_HOST or ANYNET_PTR_CUDA */
 	struct gpu *gpu; /* the GPU of the memory; NULL = host memory */
 	enum mr_way way; /* how verbs devices register it */
 	/* Valid during regMr; its offset is that of the first byte. fd -1: gpu_dmabuf_fd makes one when needed. */
@@ -34,9 +32,10 @@ struct anynet_mr {
 	const struct anynet_comm *home;
 	/* Requests of `home` in flight that use it. Written with that comm's lock, read by deregMr without it. */
 	_Atomic unsigned in_flight;
-	_Atomic bool shared;                      /* other comms have used it: deregMr checks all comms */
-	struct ib_mr *_Atomic ib[ANYNET_MR_NICS]; /* by number of the nic (ib_memory.c); NULL = not registered there */
-	_Atomic uint32_t read_by;                 /* bits of the nics whose flushes have read it */
+	_Atomic bool shared; /* other comms have used it: deregMr checks all comms */
+	/* By number of the nic; NULL = not registered there. */
+	struct ib_mr *_Atomic ib[ANYNET_DEVICES_MAX];
+	_Atomic uint64_t read_by; /* bits of the nics whose flushes have read it */
 	/* Registered by the plugin for one request, with which it ends. Then `among` links it to the comm's others. */
 	bool borrowed;
 	LIST_ENTRY(anynet_mr) among;

@@ -7,13 +7,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "device/carrier.h"
 #include "message/recv_internal.h"
 
 struct recv_flush {
 	struct anynet_request req; /* first */
 	bool busy;                 /* between iflush and the test that reported it done */
 	bool posted;               /* the flush of the first NIC in `due` is in flight, as `ticket` */
-	uint32_t due;              /* bits of the NICs that have not been flushed */
+	uint64_t due;              /* bits of the NICs that have not been flushed */
 	uint64_t ticket;
 	uint64_t since_ms; /* since when neither the NIC nor CUDA can flush; 0 = one can */
 	const void *data;  /* in the buffer, registered as mr */
@@ -57,9 +58,9 @@ static int flush_by_cuda(struct recv_comm *comm, struct gpu *gpu, struct recv_fl
 static int step(struct recv_comm *comm, struct recv_flush *flush)
 {
 	while (flush->due) {
-		unsigned nic = (unsigned)__builtin_ctz(flush->due);
+		struct ib_nic *nic = ib_nic_opened(__builtin_ctzll(flush->due));
 		/* A READ on a port that is down may wait for all retries, which may be minutes. */
-		bool skipped = ib_memory_is_down(nic) && !gpu_flush(flush->mr->gpu);
+		bool skipped = carrier_port_is_down(nic->dev) && !gpu_flush(flush->mr->gpu);
 		int ret = 1;
 
 		if (!flush->posted && !skipped) {
@@ -95,9 +96,9 @@ static int choose(int n, struct anynet_mr *const *mrs)
 }
 
 /* NICs of flushes that are not done. They may have written this flush's data, too. */
-static uint32_t in_flight(const struct recv_comm *comm)
+static uint64_t in_flight(const struct recv_comm *comm)
 {
-	uint32_t due = 0;
+	uint64_t due = 0;
 
 	for (int i = 0; comm->flushes && i < ANYNET_REQUESTS; i++)
 		due |= comm->flushes[i].busy ? comm->flushes[i].due : 0;
@@ -110,7 +111,7 @@ int recv_flush(struct anynet_comm *base, int n, void *const *data, struct anynet
 	struct recv_comm *comm = (struct recv_comm *)base;
 	int which = choose(n, mrs), ret;
 	struct recv_flush *flush;
-	uint32_t due;
+	uint64_t due;
 
 	if (which < 0 || anynet_net.cfg->flush_disable)
 		return 0;

@@ -151,7 +151,7 @@ struct recv_comm {
 	struct recv_placed placed;
 	struct recv_unexpected unexpected;
 	struct recv_unmatched unmatched;
-	uint32_t wrote; /* bits of the NICs (ib_memory_bit) that have written to GPU memory since the last flush */
+	uint64_t wrote; /* bits of the NICs that have written to GPU memory since the last flush (ib_memory_bit) */
 	struct recv_flush *flushes; /* ANYNET_REQUESTS entries; NULL = no flush so far */
 	struct recv_req *reqs;      /* in struct recv_tables */
 	struct recv_msg *msgs;      /* in struct recv_tables, which begins with them */

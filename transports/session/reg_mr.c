@@ -92,19 +92,18 @@ static struct anynet_mr *make(const struct anynet_comm *comm, void *addr, size_t
 	mr->home = comm;
 	mr->range.addr = addr;
 	mr->range.bytes = bytes;
-	mr->type = type;
 	mr->way = way_of(comm->dev, type);
 	mr->dmabuf.fd = -1;
 	return mr;
 }
 
 /* Finds the memory's GPU. Needed even if the NIC can reach it: the comm may have to use TCP later. */
-static int find_gpu(struct anynet_comm *comm, struct anynet_mr *mr)
+static int find_gpu(struct anynet_comm *comm, struct anynet_mr *mr, int type)
 {
 	char why[ANYNET_REASON_BYTES];
 	int ret;
 
-	if (mr->type == ANYNET_PTR_HOST)
+	if (type == ANYNET_PTR_HOST)
 		return 0;
 	ret = gpu_of(mr->range.addr, &mr->gpu, why, sizeof(why));
 	if (ret)
@@ -115,9 +114,10 @@ static int find_gpu(struct anynet_comm *comm, struct anynet_mr *mr)
 	return ret;
 }
 
-static int register_made(struct anynet_comm *comm, struct anynet_mr *mr, struct anynet_mr **out)
+static int register_made(struct anynet_comm *comm, struct anynet_mr *mr, int type,
+			 struct anynet_mr **out)
 {
-	int ret = mr ? find_gpu(comm, mr) : -ENOMEM;
+	int ret = mr ? find_gpu(comm, mr, type) : -ENOMEM;
 
 	if (!ret)
 		ret = register_on_nic(comm, mr, false);
@@ -142,7 +142,7 @@ int anynet_reg_mr(struct anynet_comm *comm, void *addr, size_t bytes, int type,
 		mr->way = MR_BY_DMABUF;
 		mr->dmabuf = *dmabuf;
 	}
-	ret = register_made(comm, mr, out);
+	ret = register_made(comm, mr, type, out);
 	if (!ret)
 		mr->dmabuf.fd = -1; /* NCCL closes it */
 	return ret;

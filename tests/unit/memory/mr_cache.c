@@ -66,7 +66,7 @@ struct ib_mr *get_pages(size_t first, size_t count)
 
 void put(struct ib_mr *mr)
 {
-	ib_mr_put(cache, mr);
+	ib_mr_put(mr);
 }
 
 void expect_refused(uintptr_t addr, size_t bytes, int ret, const char *part)

@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include <nccl_net/util.h>
+
 #include "support/capture.h"
 #include "transports/base/os.h"
 #include "transports/device/ib_self.h"
@@ -18,10 +20,11 @@
 #define NUMBER_BYTES 8 /* of a queue pair */
 
 static struct nic_memory memory;
-static struct anynet_mr mr = { .type = ANYNET_PTR_CUDA, .gpu = (struct gpu *)(void *)&memory };
+static struct anynet_mr mr = { .gpu = (struct gpu *)(void *)&memory };
 static uint8_t scratch[GPU_SCRATCH_BYTES];
 static int refusal; /* of the registration, a -errno */
 static bool no_random, no_numbers, no_scratch, unreachable, port_goes_down, device_fails, queue_breaks;
+static bool unreadable; /* for CUDA */
 static char why[ANYNET_REASON_BYTES];
 
 /* --- in place of os.c, gpu.c and the adapter --- */
@@ -31,6 +34,9 @@ int __real_os_random(void *data, size_t bytes);
 void *__wrap_gpu_scratch(struct gpu *gpu);
 struct memory_id __wrap_gpu_memory_id(const void *addr, size_t bytes);
 int __wrap_gpu_ordinal(const struct gpu *gpu);
+int __wrap_gpu_fetch(struct gpu *gpu, void *to, const void *from, size_t bytes);
+int __wrap_ib_mr_register(struct ib_mr_cache *cache, const struct anynet_mr *piece,
+			  struct ib_mr **made, char *reason, size_t reason_bytes);
 int __real_ib_self_post(struct ib_self *self, enum ibv_wr_opcode opcode, void *local,
 			uint32_t bytes, uint64_t remote, uint32_t rkey);
 int __wrap_ib_self_post(struct ib_self *self, enum ibv_wr_opcode opcode, void *local,
@@ -60,6 +66,13 @@ int __wrap_gpu_ordinal(const struct gpu *gpu)
 	return 0;
 }
 
+int __wrap_gpu_fetch(struct gpu *gpu, void *to, const void *from, size_t bytes)
+{
+	(void)gpu;
+	memcpy(to, from, bytes);
+	return unreadable ? -EIO : 0;
+}
+
 int __wrap_ib_self_post(struct ib_self *self, enum ibv_wr_opcode opcode, void *local,
 			uint32_t bytes, uint64_t remote, uint32_t rkey)
 {
@@ -69,14 +82,18 @@ int __wrap_ib_self_post(struct ib_self *self, enum ibv_wr_opcode opcode, void *l
 	assert_int_equal(ret, 0);
 	if (of_gpu && queue_breaks)
 		return EIO;
+	if (of_gpu && opcode == IBV_WR_RDMA_WRITE)
+		memcpy(scratch, local, bytes);
+	else if (of_gpu)
+		memcpy(local, scratch, bytes);
 	memory.nic->downs += of_gpu && port_goes_down;
 	memory.nic->failed = of_gpu && device_fails;
 	stub_complete(self->qp, 1, of_gpu && unreachable ? IBV_WC_REM_ACCESS_ERR : IBV_WC_SUCCESS);
 	return 0;
 }
 
-static int by_address(struct ib_mr_cache *cache, const struct anynet_mr *piece, struct ib_mr **made,
-		      char *reason, size_t reason_bytes)
+int __wrap_ib_mr_register(struct ib_mr_cache *cache, const struct anynet_mr *piece,
+			  struct ib_mr **made, char *reason, size_t reason_bytes)
 {
 	return refusal ? refusal
 		       : ib_mr_get(cache, &piece->range, IB_MR_READ, made, reason, reason_bytes);
@@ -92,7 +109,8 @@ static int setup(void **state)
 		memory.cache =
 			ib_mr_cache_create(memory.nic->verbs, memory.nic->pd, ANYNET_AUTO);
 	refusal = 0;
-	no_random = no_numbers = no_scratch = unreachable = port_goes_down = device_fails = queue_breaks = false;
+	no_random = no_numbers = no_scratch = unreachable = port_goes_down = device_fails =
+		queue_breaks = unreadable = false;
 	return memory.cache ? 0 : -1;
 }
 
@@ -106,7 +124,7 @@ static int teardown(void **state)
 /* In regMr, or when the NIC is about to use the memory. */
 static int prove(bool must_know)
 {
-	return gpu_prove(&memory, &mr, by_address, must_know, why, sizeof(why));
+	return gpu_prove(&memory, &mr, must_know, why, sizeof(why));
 }
 
 static void test_what_cannot_be_reached_is_not_used(void **state)
@@ -118,11 +136,19 @@ static void test_what_cannot_be_reached_is_not_used(void **state)
 	assert_int_equal(prove(true), -EALREADY);
 }
 
+static void test_what_is_reached_is_used(void **state)
+{
+	(void)state;
+	assert_int_equal(prove(false), 0);
+	unreachable = true; /* it is not asked again */
+	assert_int_equal(prove(false), 0);
+}
+
 static void test_what_cannot_be_proved_is_used(void **state)
 {
-	bool *const missing[] = { &no_random, &no_scratch };
+	bool *const missing[] = { &no_random, &no_scratch, &unreadable };
 
-	for (int i = 0; i < 2; i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(missing); i++) {
 		setup(state);
 		*missing[i] = true;
 		assert_int_equal(prove(false), -EAGAIN);
@@ -193,6 +219,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(test_what_cannot_be_reached_is_not_used),
+		T(test_what_is_reached_is_used),
 		T(test_what_cannot_be_proved_is_used),
 		T(test_a_queue_pair_that_cannot_be_made_is_the_reason),
 		T(test_a_device_that_fails_before_proves_nothing),

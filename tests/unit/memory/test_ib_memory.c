@@ -138,6 +138,24 @@ static void test_gpu_memory_waits_for_its_port(void **state)
 	ib_memory_release(&mr);
 }
 
+/* NCCL may register a buffer that is empty, at any address. Its messages have no payload. */
+static void test_empty_memory_needs_no_registration(void **state)
+{
+	void *const places[] = { NULL, data + 16, (void *)UINTPTR_MAX };
+	struct anynet_mr mr = { .gpu = &gpu, .dmabuf.fd = -1 };
+	unsigned before = stub_objects();
+
+	(void)state;
+	proofs[0] = -EALREADY;
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		mr.range.addr = places[i];
+		assert_int_equal(ib_memory_register(&mr, &local_dev, true, why, sizeof(why)), 0);
+		assert_non_null(ib_memory_on(&mr, nics[0], why, sizeof(why)));
+		assert_int_equal(stub_objects(), before);
+		ib_memory_release(&mr);
+	}
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, two_nics_teardown)
@@ -148,6 +166,7 @@ int main(void)
 		T(test_of_two_threads_that_register_the_same_neither_leaks),
 		T(test_a_nic_is_proven_before_it_has_gpu_memory),
 		T(test_gpu_memory_waits_for_its_port),
+		T(test_empty_memory_needs_no_registration),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,9 +105,9 @@ static void test_the_second_of_two_gives_its_own_back(void **state)
 	assert_int_equal(one.mr->lkey, one.mr->verbs_mr->lkey);
 	assert_int_equal(fake.regs, 2);
 	assert_int_equal(fake.deregs, 1);
-	ib_mr_put(cache, one.mr);
+	ib_mr_put(one.mr);
 	assert_int_equal(fake.deregs, 1);
-	ib_mr_put(cache, two.mr);
+	ib_mr_put(two.mr);
 	assert_int_equal(fake.deregs, 2);
 }
 
@@ -128,12 +128,12 @@ static void test_what_is_gone_again_is_not_used(void **state)
 	fake.in_reg = hold_one;
 	start(&getter, 1);
 	pthread_barrier_wait(&barrier);
-	ib_mr_put(cache, get_pages(0, 1));
+	ib_mr_put(get_pages(0, 1));
 	pthread_barrier_wait(&barrier);
 	pthread_join(getter.thread, NULL);
 	assert_int_equal(getter.mr->lkey, getter.mr->verbs_mr->lkey);
 	assert_int_equal(fake_live(), 1);
-	ib_mr_put(cache, getter.mr);
+	ib_mr_put(getter.mr);
 }
 
 /* A thread fails, because the limit does not allow the same range twice. */
@@ -154,8 +154,8 @@ static void test_a_failure_finds_what_another_thread_has_made(void **state)
 	assert_int_equal(getter.ret, 0);
 	assert_ptr_equal(getter.mr, mr);
 	assert_int_equal(fake.regs, 1);
-	ib_mr_put(cache, mr);
-	ib_mr_put(cache, getter.mr);
+	ib_mr_put(mr);
+	ib_mr_put(getter.mr);
 }
 
 static struct ib_mr *again;
@@ -171,11 +171,11 @@ static void test_deregistering_locks_nobody_out(void **state)
 {
 	(void)state;
 	fake.in_dereg = get_again;
-	ib_mr_put(cache, get_pages(0, 1));
+	ib_mr_put(get_pages(0, 1));
 	assert_int_equal(fake.regs, 2);
 	assert_int_equal(fake.deregs, 1);
 	assert_int_equal(again->lkey, again->verbs_mr->lkey);
-	ib_mr_put(cache, again);
+	ib_mr_put(again);
 }
 
 static void give_way(const struct fake_call *call)
@@ -216,13 +216,13 @@ static void *run_stress(void *arg)
 		if (*mr &&
 		    ((*mr)->lkey != (*mr)->verbs_mr->lkey || (*mr)->rkey != (*mr)->verbs_mr->rkey))
 			wrong = "a registration that is held was given back";
-		ib_mr_put(cache, *mr);
+		ib_mr_put(*mr);
 		*mr = NULL;
 		if (!wrong)
 			wrong = get_and_check(&seed, mr);
 	}
 	for (size_t i = 0; i < HELD; i++)
-		ib_mr_put(cache, held[i]);
+		ib_mr_put(held[i]);
 	return (void *)(uintptr_t)wrong;
 }
 

@@ -24,21 +24,20 @@ struct verbs verbs;
 const struct verbs *stub;
 
 void __wrap_gpu_proof_prepare(struct gpu *which);
-int __wrap_gpu_prove(struct nic_memory *memory, const struct anynet_mr *mr, gpu_register *how,
-		     bool must_know, char *reason, size_t reason_bytes);
+int __wrap_gpu_prove(struct nic_memory *memory, const struct anynet_mr *mr, bool must_know,
+		     char *reason, size_t reason_bytes);
 
 void __wrap_gpu_proof_prepare(struct gpu *which)
 {
 	(void)which;
 }
 
-int __wrap_gpu_prove(struct nic_memory *memory, const struct anynet_mr *mr, gpu_register *how,
-		     bool must_know, char *reason, size_t reason_bytes)
+int __wrap_gpu_prove(struct nic_memory *memory, const struct anynet_mr *mr, bool must_know,
+		     char *reason, size_t reason_bytes)
 {
 	int ret = proofs[memory->nic == nics[1]];
 
 	(void)mr;
-	(void)how;
 	snprintf(reason, reason_bytes, "no proof");
 	return ret == -EAGAIN && must_know ? 0 : ret;
 }
