@@ -15,19 +15,20 @@
 #include "base/pinned.h"
 #include "device/ib_self.h"
 
-#define TICKET_BITS 48 /* of a ticket: number of the READ; the bits above are the generation */
-#define POLL_BATCH  16
-#define RETRY_MS    1000  /* between attempts to replace a broken queue pair */
-#define DRAIN_MS    10000 /* max wait for posted READs */
+#define POLL_BATCH 16
+#define RETRY_MS   1000  /* between attempts to make a queue pair, even if one has broken */
+#define DRAIN_MS   10000 /* max wait for posted READs */
 
 struct ib_flush {
 	_Atomic bool busy; /* spin lock; protects the fields below */
 	_Atomic bool ready; /* false = broken, or not made yet: ib_flush_mend makes a queue pair */
 	struct ib_self self;
 	_Atomic uint16_t lid;      /* of the port when it was made */
-	uint64_t generation;       /* number of the queue pair in `self` */
-	uint64_t posted, done;     /* READs of this generation */
-	_Atomic uint64_t retry_ms; /* if not ready: time of the next attempt; 0 = none has failed */
+	uint64_t posted, done;     /* READs so far; a ticket is the number of one, from 1 */
+	uint64_t gone;             /* READs of former queue pairs: their flushes have failed */
+	_Atomic uint64_t retry_ms; /* time of the next attempt to make a queue pair */
+	unsigned attempts;         /* to make one, since the last one broke */
+	unsigned breaks;           /* so far: the breaks 1, 2, 4, 8 and so on are logged */
 	uint8_t *landing;          /* a page, the target of the READs; never freed */
 };
 
@@ -54,16 +55,22 @@ static void leave(struct ib_flush *flush)
 
 /* --- making --- */
 
+/* Is the last break worth log lines? */
+static bool is_news(const struct ib_flush *flush)
+{
+	return !(flush->breaks & (flush->breaks - 1));
+}
+
 static ANYNET_COLD void tell(const struct ib_nic *nic, const struct ib_flush *flush, int ret,
 			     const char *why)
 {
-	bool first = !atomic_load(&flush->retry_ms);
-
-	if (ret && first)
+	if (!is_news(flush))
+		return;
+	if (ret && flush->attempts == 1)
 		anynet_info("dev %s: cannot create a queue pair to flush GPU memory: %s; CUDA "
 			    "flushes until it can be created",
 			    nic->dev->name, why);
-	else if (!ret && (!first || flush->generation))
+	else if (!ret && (flush->breaks || flush->attempts > 1))
 		anynet_info("dev %s: GPU memory is flushed by a queue pair again", nic->dev->name);
 }
 
@@ -78,6 +85,8 @@ static void renew(struct ib_nic *nic, struct ib_flush *flush)
 	atomic_store(&flush->ready, false);
 	self = flush->self;
 	flush->self = (struct ib_self){ .qp = NULL };
+	flush->gone = flush->done = flush->posted;
+	flush->attempts++;
 	leave(flush);
 	ib_self_unmake(nic, &self);
 	atomic_store(&flush->lid,
@@ -87,8 +96,7 @@ static void renew(struct ib_nic *nic, struct ib_flush *flush)
 	enter(flush);
 	if (!ret) {
 		flush->self = self;
-		flush->generation++;
-		flush->posted = flush->done = 0;
+		flush->attempts = 0;
 		atomic_store(&flush->ready, true);
 	}
 	atomic_store(&flush->retry_ms, os_now_ms() + RETRY_MS);
@@ -165,11 +173,12 @@ void ib_flush_mend(void)
 
 static ANYNET_COLD void broke(const struct ib_nic *nic, struct ib_flush *flush, int status)
 {
-	anynet_info(
-		"dev %s: the queue pair that flushes GPU memory broke (status %d); CUDA flushes "
-		"until it is replaced",
-		nic->dev->name, status);
-	atomic_store(&flush->retry_ms, 0);
+	flush->breaks++;
+	if (is_news(flush))
+		anynet_info(
+			"dev %s: the queue pair that flushes GPU memory broke (status %d); CUDA "
+			"flushes until it is replaced",
+			nic->dev->name, status);
 	atomic_store(&flush->ready, false);
 }
 
@@ -218,7 +227,7 @@ int ib_flush_post(struct ib_nic *nic, const void *addr, uint32_t rkey, uint64_t 
 		if (ret)
 			broke(nic, flush, ret);
 		ret = ret ? -EIO : 0;
-		*ticket = flush->generation << TICKET_BITS | ++flush->posted;
+		*ticket = ++flush->posted;
 	}
 	leave(flush);
 	return ret;
@@ -227,13 +236,11 @@ int ib_flush_post(struct ib_nic *nic, const void *addr, uint32_t rkey, uint64_t 
 /* ib_flush_done, with the lock held. */
 static int look(const struct ib_nic *nic, struct ib_flush *flush, uint64_t ticket)
 {
-	uint64_t number = ticket & (((uint64_t)1 << TICKET_BITS) - 1);
-
-	if (!is_ready(nic, flush) || flush->generation != ticket >> TICKET_BITS)
+	if (!is_ready(nic, flush) || ticket <= flush->gone)
 		return -EIO;
-	if (flush->done < number)
+	if (flush->done < ticket)
 		take_completions(nic, flush);
-	return is_ready(nic, flush) ? flush->done >= number : -EIO;
+	return is_ready(nic, flush) ? flush->done >= ticket : -EIO;
 }
 
 int ib_flush_done(struct ib_nic *nic, uint64_t ticket)
@@ -257,7 +264,7 @@ void ib_flush_drain(struct ib_nic *nic)
 	if (!flush)
 		return;
 	enter(flush);
-	ticket = flush->generation << TICKET_BITS | flush->posted;
+	ticket = flush->posted;
 	while (!(over = look(nic, flush, ticket)) && !atomic_load(&nic->failed) &&
 	       os_now_ms() < until) {
 		leave(flush);
