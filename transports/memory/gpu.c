@@ -249,6 +249,7 @@ int gpu_of(const void *addr, struct gpu **gpu, char *why, size_t why_bytes)
 	return ret;
 }
 
+/* --- flush, scratch memory, ids --- */
 
 int gpu_flush(struct gpu *gpu)
 {

@@ -7,6 +7,7 @@
 #include <nccl_net/util.h>
 
 #include "base/os.h"
+#include "memory/copy.h"
 #include "memory/gpu_internal.h"
 
 #define WAIT_MS 10000 /* a copy that takes longer has failed */
@@ -53,9 +54,6 @@ bool gpu_is_short(const struct gpu *gpu)
 
 /* --- copies --- */
 
-#define LINE_BYTES (uint64_t)128 /* a line of LL128 */
-#define LINE_FLAG  120           /* offset of the flag in a line */
-
 /* gpu_leave after a call for a copy of this bounce. After an error the copy may be in progress all the same. */
 static int leave_copy(struct gpu *gpu, struct gpu_call *call, int error, int bounce)
 {
@@ -77,22 +75,28 @@ int gpu_copy_out(struct gpu *gpu, int bounce, const void *from, size_t bytes)
 	return leave_copy(gpu, &call, error, bounce);
 }
 
+/* The address of the line of LL128 (memory/copy.h) with this address. */
+static uint64_t line_of(uint64_t addr)
+{
+	return addr - addr % COPY_LINE_BYTES;
+}
+
 /* Copies the bytes [from, end) of every line within `bytes` at `to`. All whole lines go in one copy, a partial line at
  * either end in another. */
 static int copy_of_lines(struct gpu *gpu, uint64_t to, const uint8_t *host, size_t bytes,
 			 size_t from, size_t end)
 {
-	uint64_t first = anynet_min(to + bytes, (to + LINE_BYTES - 1) & ~(LINE_BYTES - 1));
-	uint64_t last = anynet_max(first, (to + bytes) & ~(LINE_BYTES - 1));
+	uint64_t first = anynet_min(to + bytes, line_of(to + COPY_LINE_BYTES - 1));
+	uint64_t last = anynet_max(first, line_of(to + bytes));
 	const struct cuda_copy_2d rows = {
 		.from_type = CUDA_MEMORY_HOST,
 		.from_host = host + (first - to) + from,
-		.from_pitch = LINE_BYTES,
+		.from_pitch = COPY_LINE_BYTES,
 		.to_type = CUDA_MEMORY_DEVICE,
 		.to_device = first + from,
-		.to_pitch = LINE_BYTES,
+		.to_pitch = COPY_LINE_BYTES,
 		.width = end - from,
-		.rows = (last - first) / LINE_BYTES,
+		.rows = (last - first) / COPY_LINE_BYTES,
 	};
 	const uint64_t ends[2][2] = { { to, first }, { last, to + bytes } };
 	int error = 0;
@@ -100,7 +104,7 @@ static int copy_of_lines(struct gpu *gpu, uint64_t to, const uint8_t *host, size
 	if (rows.rows)
 		error = gpus.cuda.memcpy_2d(&rows, gpu->in);
 	for (int i = 0; i < 2 && !error; i++) {
-		uint64_t line = ends[i][0] & ~(LINE_BYTES - 1);
+		uint64_t line = line_of(ends[i][0]);
 		uint64_t begin = anynet_max(ends[i][0], line + from);
 		uint64_t stop = anynet_min(ends[i][1], line + end);
 
@@ -117,9 +121,10 @@ static int copy_to_device(struct gpu *gpu, void *to, const void *from, size_t by
 
 	if (anynet_likely(!polled))
 		return gpus.cuda.memcpy_to_device((uintptr_t)to, from, bytes, gpu->in);
-	error = copy_of_lines(gpu, (uintptr_t)to, from, bytes, 0, LINE_FLAG);
+	error = copy_of_lines(gpu, (uintptr_t)to, from, bytes, 0, COPY_LAST_WORD);
 	return error ? error
-		     : copy_of_lines(gpu, (uintptr_t)to, from, bytes, LINE_FLAG, LINE_BYTES);
+		     : copy_of_lines(gpu, (uintptr_t)to, from, bytes, COPY_LAST_WORD,
+				     COPY_LINE_BYTES);
 }
 
 int gpu_copy_in(struct gpu *gpu, int bounce, void *to, size_t bytes, bool polled)
@@ -198,13 +203,7 @@ static void settle(struct gpu *gpu, int bounce)
 void gpu_bounce_give(struct gpu *gpu, int bounce)
 {
 	settle(gpu, bounce);
-	give_bit(&gpu->bounces, bounce);
-}
-
-static void give_waited(struct gpu *gpu, int bounce)
-{
-	settle(gpu, bounce);
-	give_bit(&gpu->waited, bounce);
+	give_bit(bounce < GPU_WAITED ? &gpu->waited : &gpu->bounces, bounce);
 }
 
 static int take_waited(struct gpu *gpu)
@@ -229,7 +228,7 @@ int gpu_fetch(struct gpu *gpu, void *to, const void *from, size_t bytes)
 		if (!ret)
 			memcpy((uint8_t *)to + at, gpu_bounce_memory(gpu, bounce), piece);
 	}
-	give_waited(gpu, bounce);
+	gpu_bounce_give(gpu, bounce);
 	return ret;
 }
 
@@ -245,6 +244,6 @@ int gpu_put(struct gpu *gpu, void *to, const void *from, size_t bytes, bool poll
 		if (!ret)
 			ret = gpu_copy_wait(gpu, bounce);
 	}
-	give_waited(gpu, bounce);
+	gpu_bounce_give(gpu, bounce);
 	return ret;
 }
