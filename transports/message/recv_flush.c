@@ -86,11 +86,11 @@ static int step(struct recv_comm *comm, struct recv_flush *flush)
 	return 1;
 }
 
-/* Index of the first buffer in GPU memory; -1 = none. */
+/* Index of the first buffer in GPU memory that is not empty; -1 = none. */
 static int choose(int n, struct anynet_mr *const *mrs)
 {
 	for (int i = 0; i < n; i++)
-		if (mrs[i] && mrs[i]->gpu)
+		if (mrs[i] && mrs[i]->gpu && mrs[i]->range.bytes)
 			return i;
 	return -1;
 }

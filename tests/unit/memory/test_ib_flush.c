@@ -305,6 +305,25 @@ static void test_memory_that_a_nic_does_not_know_is_flushed(void **state)
 	ib_memory_release(&mr);
 }
 
+/* It has no byte that could be read. What the nic has written is left to the next flush. */
+static void test_an_empty_buffer_is_not_flushed(void **state)
+{
+	struct anynet_mr mr = { .range = { .addr = data, .bytes = sizeof(data) }, .dmabuf.fd = -1 },
+			 empty = { .range = { .addr = data }, .dmabuf.fd = -1 };
+	struct anynet_request *req;
+
+	(void)state;
+	ib_open_recv(&pair, 1, 1);
+	assert_non_null(ib_memory_on(&mr, nics[0], why, sizeof(why)));
+	ib_note_posted();
+	assert_int_equal(flush_of(nics[0], &empty, &req), 0);
+	assert_null(req);
+	assert_int_equal(ib_posted_count, 0);
+	assert_null(flushed);
+	assert_int_equal(((struct recv_comm *)pair.recv)->wrote, ib_memory_bit(nics[0]));
+	ib_memory_release(&mr);
+}
+
 static void test_cuda_flushes_the_gpu_of_the_memory(void **state)
 {
 	struct anynet_mr mr = { .range = { .addr = data, .bytes = sizeof(data) }, .dmabuf.fd = -1 };
@@ -385,6 +404,7 @@ int main(void)
 		T(test_a_nic_gets_its_queue_pair_for_flushes_when_one_is_wanted),
 		T(test_without_a_queue_pair_for_flushes_memory_is_registered),
 		T(test_memory_that_a_nic_does_not_know_is_flushed),
+		T(test_an_empty_buffer_is_not_flushed),
 		T(test_cuda_flushes_the_gpu_of_the_memory),
 		T(test_a_port_that_is_down_is_not_waited_for),
 		T(test_a_device_that_has_failed_is_not_waited_for),
