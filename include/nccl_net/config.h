@@ -120,8 +120,8 @@ struct anynet_config_row {
 		     struct anynet_config *cfg);
 	size_t offset; /* of the field in struct anynet_config */
 	long min, max; /* bounds of a number; max of a text: its length without the NUL */
-	const struct anynet_choice
-		*choices; /* of a word, up to text NULL; a value's first word is the one to print */
+	/* Of a word, up to text NULL; a value's first word is the one to print. NULL = not a word. */
+	const struct anynet_choice *choices;
 	bool lowered; /* a larger number in `alias` counts as max, as in NCCL, and users' scripts rely on that */
 };
 

@@ -94,9 +94,9 @@ struct netif_notes {
 
 /*
  * Chooses by cfg->socket_ifname, socket_family and socket_subnet, and by class. Slow ones, and others beside IP over
- * InfiniBand, are chosen only to stand by (`stands_by`). `verdicts` has an entry for each link of the table, and points into the table. Nothing is chosen only
- * if no link is up with an address. The choice depends on table and settings alone, so it is the same in all processes
- * of a host.
+ * InfiniBand, are chosen only to stand by (`stands_by`). `verdicts` has an entry for each link of the table, and points
+ * into the table. Nothing is chosen only if no link is up with an address. The choice depends on table and settings
+ * alone, so it is the same in all processes of a host.
  */
 void netif_choose(const struct netif_table *table, const struct anynet_config *cfg, bool stands_by,
 		  struct netif_verdict *verdicts, struct netif_notes *notes);

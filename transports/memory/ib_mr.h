@@ -40,8 +40,8 @@ struct ib_mr {
 
 struct ib_mr_cache; /* of one ibv_pd */
 
-/* A cache for `pd`, for the life of the process; free() suffices while it is not used. `relaxed_ordering`: request relaxed ordering if the library
- * supports it. NULL = no memory. */
+/* A cache for `pd`, for the life of the process; free() suffices while it is not used. `relaxed_ordering`: request
+ * relaxed ordering if the library supports it. NULL = no memory. */
 struct ib_mr_cache *ib_mr_cache_create(const struct verbs *verbs, struct ibv_pd *pd,
 				       bool relaxed_ordering);
 
