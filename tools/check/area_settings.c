@@ -3,6 +3,7 @@
 #include "check.h"
 #include "transports/wire/secret.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,7 +158,10 @@ static void report_unknown(struct check *check, const char *name, const char *va
 	      name, value, where);
 	if (meant) {
 		found_why(check, "it has no effect; perhaps %s is meant", meant);
-		found_fix(check, "export %s=%s; unset %s", meant, value, name);
+		if (is_secret_name(name)) /* its value is not known here */
+			found_fix(check, "export %s=\"$%s\"; unset %s", meant, name, name);
+		else
+			found_fix(check, "export %s=%s; unset %s", meant, value, name);
 	}
 }
 
@@ -238,16 +242,29 @@ static void check_variables(struct check *check)
 		check_variable(check, sorted.items[i]);
 }
 
-/* The line as NCCL reads it, without the value of a secret. Without a '=', the value is part of the name. */
-static const char *line_text(const struct conf_line *line)
+/* The name of a line as NCCL reads it. In a line with an error it may contain the value: of a secret only the part that a
+ * name can have. */
+static const char *name_text(const struct conf_line *line)
 {
 	const char *name = line->name + strspn(line->name, " \t");
+	size_t bytes = 0;
 
-	if (is_secret_name(name))
-		return text_format("%.*s=(not shown)",
-				   (int)anynet_min(strcspn(name, " \t:"), NAME_BYTES), name);
-	return line->flaw == CONF_NO_EQUALS ? text_format("%.64s", line->name)
-					    : text_format("%.64s=%.64s", line->name, line->value);
+	if (!is_secret_name(name))
+		return text_format("%.64s", line->name);
+	while (bytes < 64 && (isalnum((unsigned char)name[bytes]) || name[bytes] == '_'))
+		bytes++;
+	return text_format("%.*s%s", (int)bytes, name,
+			   name[bytes] ? " (the rest is not shown)" : "");
+}
+
+static const char *line_text(const struct conf_line *line)
+{
+	const char *name = name_text(line);
+
+	if (line->flaw == CONF_NO_EQUALS)
+		return name;
+	return text_format("%s=%.64s", name,
+			   is_secret_name(line->name) ? "(not shown)" : line->value);
 }
 
 static void check_line(struct check *check, const struct conf_line *line)
@@ -263,8 +280,8 @@ static void check_line(struct check *check, const struct conf_line *line)
 
 	if (line->flaw == CONF_FOREIGN) {
 		found(check, CHECK_NOTE, "file-foreign",
-		      "%s:%u sets %.64s, which is not a variable of NCCL", line->file, line->number,
-		      line->name);
+		      "%s:%u sets %s, which is not a variable of NCCL", line->file, line->number,
+		      name_text(line));
 	} else if (line->flaw != CONF_GOOD) {
 		found(check, CHECK_WARN, "file-line", "%s:%u: %s", line->file, line->number,
 		      line_text(line));

@@ -23,7 +23,7 @@ static json_t *devices(const struct anynet_probe *probe)
 
 		json_array_append_new(list,
 				      json_pack("{s:s, s:s, s:i, s:b, s:b, s:b, s:o}", "name",
-						dev->name, "network",
+						dev->name, "transport",
 						dev->transport == ANYNET_TRANSPORT_TCP ? "TCP"
 						: dev->is_roce                         ? "RoCE"
 							       : "InfiniBand",
@@ -36,7 +36,7 @@ static json_t *devices(const struct anynet_probe *probe)
 	return list;
 }
 
-/* Returns NCCL's and anynet's variables. Unknown variables with such names are listed without their
+/* Returns NCCL's and anynet's variables. Secrets, and unknown variables with such names, are listed without their
  * values. */
 static json_t *settings(void)
 {

@@ -3,17 +3,20 @@
 #include "secret_name.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include <nccl_net/util.h>
 
 bool is_secret_name(const char *name)
 {
-	static const char *const words[] = { "SECRET", "TOKEN", "PASS",   "KEY",
-					     "CRED",   "AUTH",  "COOKIE", "PSK" };
-
+	static const char *const words[] = { "SECRET", "TOKEN",  "PASS", "CRED",
+					     "AUTH",   "COOKIE", "PSK" };
 	/* A partition key of InfiniBand is a number that every host of the partition knows. */
-	if (strcasestr(name, "IB_PKEY"))
-		return false;
+	bool pkey =
+		!strncasecmp(name, "NCCL_IB_PKEY", 12) || !strncasecmp(name, "ANYNET_IB_PKEY", 14);
+
+	if (!pkey && strcasestr(name, "KEY"))
+		return true;
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
 		if (strcasestr(name, words[i]))
 			return true;

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-/* True if the name is that of a secret, or sounds like it, also with an error of typing. */
+/* True if the name is or resembles that of a secret. NCCL_IB_PKEY is none. */
 bool is_secret_name(const char *name);
 
 #endif

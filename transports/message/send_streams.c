@@ -259,7 +259,7 @@ static bool is_freer(struct anynet_stream *stream, struct anynet_stream *other)
 }
 
 /* Several streams with queue pairs: is another one to carry the message? Of the streams that have its CTS, the freest
- * one does. If none has it any more, any stream takes the message and asks for the CTS. */
+ * one does. If none has it any more, any stream takes the message, which asks for the CTS. */
 static bool better_by_another(const struct send_comm *comm, struct anynet_stream *stream,
 			      const struct send_msg *msg)
 {
@@ -290,6 +290,22 @@ static size_t chunk_size(const struct send_comm *comm, const struct anynet_strea
 	return comm->limits.chunk;
 }
 
+/* Hands the RTS of the oldest message to a stream. */
+static bool announce(struct send_comm *comm, struct frame_id *id)
+{
+	id->type = ANYNET_FRAME_RTS;
+	pop(comm, &comm->queue)->state = SEND_ASKED;
+	return true;
+}
+
+/* Was the message queued with a CTS, before ASK_ALL, and is the stream that had it gone? It asks like later ones. */
+static bool has_lost_cts(const struct send_comm *comm, struct anynet_stream *stream,
+			 const struct send_msg *msg)
+{
+	return comm->tags.multi && !(msg->flags & ANYNET_FLAG_MULTI) && comm_is_ib(&comm->base) &&
+	       msg->bytes && !msg->given && !msg->record && !stream->ops->cleared(stream, msg);
+}
+
 static bool next_of_queue(struct send_comm *comm, struct anynet_stream *stream, struct frame_id *id)
 {
 	struct send_msg *msg;
@@ -303,16 +319,17 @@ static bool next_of_queue(struct send_comm *comm, struct anynet_stream *stream, 
 	id->slot = comm->queue.head;
 	id->seq = msg->seq;
 	id->at = id->length = 0;
-	if (anynet_unlikely(msg->state == SEND_ASKING)) {
-		id->type = ANYNET_FRAME_RTS;
-		pop(comm, &comm->queue)->state = SEND_ASKED;
-		return true;
-	}
+	if (anynet_unlikely(msg->state == SEND_ASKING))
+		return announce(comm, id);
 	bytes = chunk_size(comm, stream, msg);
 	if (comm->base.stream_count > 1 &&
 	    (may_have_qps(comm) ? better_by_another(comm, stream, msg)
 				: too_slow(comm, stream, bytes)))
 		return false;
+	if (anynet_unlikely(has_lost_cts(comm, stream, msg))) {
+		msg->flags |= ANYNET_FLAG_MULTI;
+		return announce(comm, id);
+	}
 	id->type = ANYNET_FRAME_DATA;
 	id->length = (uint32_t)bytes;
 	id->at = (uint32_t)(msg->given / ANYNET_PART_ALIGN);

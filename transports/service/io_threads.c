@@ -95,9 +95,11 @@ static void pool_stop(void)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = STOP_TOKEN };
 
-	/* The eventfd is level-triggered and never read, so it wakes every thread. Unlike a write, this cannot be refused:
-	 * the call that added it was not. */
-	epoll_ctl(pool.epfd, EPOLL_CTL_MOD, pool.stopfd, &event);
+	/* The eventfd is level-triggered and never read, so it wakes every thread. Unlike a write, this is not refused, because
+	 * the call that added it was not; unless the program has closed the descriptors. */
+	if (epoll_ctl(pool.epfd, EPOLL_CTL_MOD, pool.stopfd, &event))
+		anynet_warn("cannot wake the I/O threads: %s; close waits until data wakes them",
+			    error_text(errno));
 	for (int i = 0; i < pool.thread_count; i++)
 		pthread_join(pool.threads[i], NULL);
 	pool.thread_count = 0;

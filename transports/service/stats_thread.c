@@ -49,7 +49,7 @@ static bool ends(void)
 	return over;
 }
 
-/* Calls stats_look at least once, even if no comm is left by then, because that removes stale pages of other
+/* Calls stats_begin at least once, even if no comm is left by then, because that removes stale pages of other
  * processes. */
 static void *write_stats(void *arg)
 {

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "tools/check/scrub.h"
+#include "tools/shared/secret_name.h"
 #include "unit/sysfs_tree.h"
 
 static struct scrub scrub;
@@ -87,6 +88,7 @@ static void test_secrets_go_in_any_case(void **state)
 	assert_false(scrub_is_known("NCCL_PSK"));
 	assert_true(scrub_is_known("NCCL_IB_PKEY"));
 	assert_true(scrub_is_known("NCCL_IB_PKEY_VALUE"));
+	assert_true(is_secret_name("GLIB_PKEY_FILE"));
 	assert_false(scrub_is_known("NCCL_OWN_THING"));
 }
 

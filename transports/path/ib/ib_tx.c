@@ -181,7 +181,7 @@ static int post_part(struct ib_stream *stream, uint64_t n, const struct stream_f
 
 /*
  * A message that was begun over another connection has no CTS on this stream: sends ASK, once. -EAGAIN or -errno. A
- * large one from before the comm had several tags may hold up messages of other tags behind it, until its receive is
+ * large one from before the comm had several tags, or ASK_ALL came, may hold up others behind it, until its receive is
  * posted. (A later one has sent RTS, and comes behind the CTS.) TCP takes it: the stream breaks.
  */
 static int ask(struct ib_stream *stream, uint64_t n, const struct stream_frame *frame)

@@ -219,11 +219,14 @@ case_files() {
 	finds file-overruled note "/etc/nccl.conf:8 sets NCCL_ALGO"
 	finds set ok "NCCL_ALGO=tree"
 	# A line with an error does not show a key, wherever NCCL would look for it.
-	write /etc/nccl.conf 'NCCL_PSK="key-of-the-job"' "NCCL_PSK: key-of-the-job" "NCCL_PSK = key-of-the-job"
+	write /etc/nccl.conf 'NCCL_PSK="key-of-the-job"' "NCCL_PSK: key-of-the-job" "NCCL_PSK = key-of-the-job" \
+		"NCCL_PSK,key-of-the-job" "NCCL_PSK:key-of-the-job="
 	check
 	finds file-line warn "/etc/nccl.conf:1: NCCL_PSK=(not shown)" quotes
-	finds file-line warn "/etc/nccl.conf:2: NCCL_PSK=(not shown)" "no '='"
-	finds file-line warn "/etc/nccl.conf:3: NCCL_PSK=(not shown)" "blanks become part of the name"
+	finds file-line warn "/etc/nccl.conf:2: NCCL_PSK (the rest is not shown)" "no '='"
+	finds file-line warn "/etc/nccl.conf:3: NCCL_PSK (the rest is not shown)=(not shown)" "blanks become part of the name"
+	finds file-line warn "/etc/nccl.conf:4: NCCL_PSK (the rest is not shown)" "no '='"
+	finds file-foreign note "/etc/nccl.conf:5 sets NCCL_PSK (the rest is not shown)"
 	grep -q key-of-the-job "$work/json" && fail "a key is shown"
 	check NCCL_CONF_FILE='~/nccl.conf'
 	finds file-missing warn "does not expand ~"

@@ -200,6 +200,30 @@ static void test_a_message_asks_over_tcp_too_where_it_has_to(void **state)
 	assert_int_equal(last->type, ANYNET_FRAME_RTS);
 }
 
+/* It was queued with a CTS, and the queue pair that had the CTS broke before it could take the message. */
+static void test_a_message_that_has_lost_its_cts_asks_after_ask_all(void **state)
+{
+	const struct anynet_wire_frame ask_all = { .type = ANYNET_FRAME_ASK_ALL };
+	struct anynet_stream *stream;
+	struct ib_qp *qp;
+
+	(void)state;
+	ib_open_send(&pair, 1, 1);
+	stream = pair.send->streams[0];
+	qp = ib_qp_of(pair.send, 0);
+	qp->credits.posted += qp->peer.slots; /* no slot is free */
+	cts(0, 0, LARGE);
+	pair_idle(pair_isend(&pair, pair_out, LARGE, 0));
+	ib_bring(qp, &ask_all, NULL, 0);
+	ib_turn(pair.send);
+	qp = ib_connector(true);
+	ib_note_posted();
+	resume(stream, 0, qp);
+	assert_int_equal(stream->ops->transmit(stream), 0);
+	assert_int_equal(ib_posted_count, 1);
+	assert_int_equal(ib_posted[0].frame.type, ANYNET_FRAME_RTS);
+}
+
 /* What it sends over TCP it may have to send again by a queue pair of the same adapter. */
 static void test_an_adapter_that_gathers_nothing_is_remembered(void **state)
 {
@@ -319,6 +343,7 @@ int main(void)
 		T(test_small_messages_from_before_the_queue_pair_need_no_cts),
 		T(test_a_large_message_from_before_the_second_tag_needs_tcp),
 		T(test_a_message_asks_over_tcp_too_where_it_has_to),
+		T(test_a_message_that_has_lost_its_cts_asks_after_ask_all),
 		T(test_an_adapter_that_gathers_nothing_is_remembered),
 		T(test_a_nic_that_cannot_register_the_memory_is_left),
 		T(test_a_nic_that_has_failed_is_not_left),
