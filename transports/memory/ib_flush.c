@@ -16,7 +16,7 @@
 #include "device/ib_self.h"
 
 #define POLL_BATCH 16
-#define RETRY_MS   1000  /* between attempts to make a queue pair, even if one has broken */
+#define RETRY_MS   1000  /* between attempts to make a queue pair, also when one breaks at once */
 #define DRAIN_MS   10000 /* max wait for posted READs */
 
 struct ib_flush {
@@ -27,7 +27,7 @@ struct ib_flush {
 	uint64_t posted, done;     /* READs so far; a ticket is the number of one, from 1 */
 	uint64_t gone;             /* READs of former queue pairs: their flushes have failed */
 	_Atomic uint64_t retry_ms; /* time of the next attempt to make a queue pair */
-	unsigned attempts;         /* to make one, since the last one broke */
+	unsigned attempts;         /* to make one, since one was last made */
 	unsigned breaks;           /* so far: the breaks 1, 2, 4, 8 and so on are logged */
 	uint8_t *landing;          /* a page, the target of the READs; never freed */
 };

@@ -99,8 +99,8 @@ struct recv_posted {
 	/* All before this number were posted while the comm was plain, or are reported done. While it is plain, receive k is
 	 * for message k. */
 	uint32_t clearable;
-	uint32_t
-		oldest; /* all before this number have been reported done, which happens in any order */
+	/* All before this number have been reported done, which happens in any order. */
+	uint32_t oldest;
 };
 
 /* Control frames that are due (recv_tell.c), and what decides when. */

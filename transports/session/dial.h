@@ -55,7 +55,7 @@ struct dial {
 bool dial_pair(struct dial *dial, const struct comm_paths *paths, struct anynet_wire_pair pair);
 
 /* Start to connect dial->from to dial->to, with a hello for the comm of `paths`. `dev`: the NIC to offer a queue pair
- * on, if it can have one; NULL = none. 0 or -errno; after an error `dial` is idle. */
+ * on, if it can have one; NULL = none. 0 or -errno, never -EAGAIN; after an error `dial` is idle. */
 int dial_start(struct dial *dial, const struct comm_paths *paths, const struct anynet_device *dev,
 	       enum anynet_hello_kind kind, unsigned stream, uint32_t epoch);
 

@@ -40,7 +40,7 @@ struct tcp_gpu {
 
 	/* Receiving: the bounce that is being filled; NO_PIECE = none. */
 	int open;
-	uint32_t filled; /* it ends at rx.dst */
+	uint32_t filled; /* bytes in it; the last one belongs just before rx.dst */
 };
 
 static struct piece *piece_at(struct tcp_gpu *tg, uint32_t i)
