@@ -76,6 +76,7 @@ struct timespec thread_after(uint64_t ms)
 	return until;
 }
 
+/* The waits with a time-out of glibc 2.28 follow the wall clock, which jumps: these two look again and again. */
 bool thread_join_within(pthread_t thread, uint64_t ms)
 {
 	uint64_t until = os_now_ms() + ms;

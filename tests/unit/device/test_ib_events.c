@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asynchronous events of a device: ports, queue pairs and devices that fail; and chores of a thread. */
+/* Asynchronous events of a device: ports, queue pairs and devices that fail. */
 #include <errno.h>
-#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -9,7 +8,6 @@
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -22,13 +20,10 @@
 #include "unit/ib_ends.h"
 
 #define OTHER_PORT 2
-#define HELD_S     5 /* after this a background thread that waits for a chore continues, and the test fails */
 
 static struct ib_nic *nic;
 static struct verbs stub, verbs; /* those of the stub, observed by the test */
 static unsigned acknowledged;
-static sem_t begun, may_end;
-static _Atomic unsigned destroyed;
 
 static void ack_async_event(struct ibv_async_event *event)
 {
@@ -66,6 +61,18 @@ static int teardown(void **state)
 	capture_check();
 	assert_int_equal(stub_objects(), 0);
 	return 0;
+}
+
+/* In a process of its own. */
+static void in_a_child(bool (*works)(void))
+{
+	int status;
+	pid_t child = fork();
+
+	if (!child)
+		_exit(!works());
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
 }
 
 static unsigned refused; /* calls that find too many open files */
@@ -122,17 +129,16 @@ static bool events_come_later(void)
 	return ib_events_read() && carrier_port_is_down(&local_dev);
 }
 
+static bool starts_without_events(void)
+{
+	return failure_is_named() && events_come_later();
+}
+
 /* Descriptors are short for a while. In a process of its own, which has no epoll set yet. */
 static void test_why_there_are_no_events_yet_is_logged(void **state)
 {
-	int status;
-	pid_t child = fork();
-
 	(void)state;
-	if (!child)
-		_exit(!failure_is_named() || !events_come_later());
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
+	in_a_child(starts_without_events);
 }
 
 static bool stays_down(void)
@@ -148,14 +154,8 @@ static bool stays_down(void)
 /* In a process of its own, because a port is opened once. */
 static void test_a_port_may_go_down_while_it_is_opened(void **state)
 {
-	int status;
-	pid_t child = fork();
-
 	(void)state;
-	if (!child)
-		_exit(!stays_down());
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
+	in_a_child(stays_down);
 }
 
 static void test_a_port_is_down_until_it_is_up(void **state)
@@ -221,14 +221,8 @@ static bool stays_failed(void)
 /* In a process of its own, because the device does not come back. */
 static void test_a_device_may_fail_while_its_port_is_read(void **state)
 {
-	int status;
-	pid_t child = fork();
-
 	(void)state;
-	if (!child)
-		_exit(!stays_failed());
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
+	in_a_child(stays_failed);
 }
 
 static int query_port_refused(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr)
@@ -404,72 +398,6 @@ static void test_every_event_is_acknowledged(void **state)
 	ib_events_settle();
 }
 
-/* Also if the background thread has found nothing to do before a closed comm has given its queue pairs back. */
-static bool closed_comm_leaves_no_queue_pair(void)
-{
-	const struct timespec while_it_falls_asleep = { .tv_nsec = 100000000 };
-	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the end of a queue pair");
-	struct pair pair = { .fds = { 0 } };
-	void *state = NULL;
-
-	setup(&state);
-	pair_open_send(&pair, 1);
-	comm_cancel(pair.send);
-	background_rouse();
-	nanosleep(&while_it_falls_asleep, NULL);
-	ib_qp_retire(ib_connector(true)); /* as comm_destroy */
-	anynet_close(pair.send);
-	while (ib_chores_pending())
-		deadline_turn(&deadline);
-	return true;
-}
-
-static void test_a_closed_comm_leaves_no_queue_pair(void **state)
-{
-	int status;
-	pid_t child = fork();
-
-	(void)state;
-	if (!child)
-		_exit(!closed_comm_leaves_no_queue_pair());
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
-}
-
-/* --- chores: the background thread does not wait for them --- */
-
-static int destroy_qp(struct ibv_qp *qp)
-{
-	struct timespec until;
-
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += HELD_S;
-	sem_post(&begun);
-	sem_timedwait(&may_end, &until);
-	destroyed++;
-	return stub.destroy_qp(qp);
-}
-
-static void test_the_background_thread_goes_on_while_queue_pairs_are_destroyed(void **state)
-{
-	(void)state;
-	sem_init(&begun, 0, 0);
-	sem_init(&may_end, 0, 0);
-	verbs.destroy_qp = destroy_qp;
-	for (unsigned round = 0; round < 3; round++) {
-		ib_qp_retire(ib_connector(true));
-		assert_false(ib_chores());
-		sem_wait(&begun);
-		assert_true(ib_chores_pending());
-		assert_false(ib_chores());
-		assert_int_equal(destroyed, round);
-		sem_post(&may_end);
-		ib_chores_finish();
-		assert_int_equal(destroyed, round + 1);
-		assert_false(ib_chores_pending());
-	}
-}
-
 /* Last, because the device does not come back. */
 static void test_with_a_device_all_of_its_queue_pairs_fail(void **state)
 {
@@ -490,8 +418,6 @@ int main(void)
 		cmocka_unit_test(test_why_there_are_no_events_yet_is_logged),    /* the first one */
 		cmocka_unit_test(test_a_port_may_go_down_while_it_is_opened),    /* likewise */
 		cmocka_unit_test(test_a_device_may_fail_while_its_port_is_read), /* likewise */
-		cmocka_unit_test(
-			test_a_closed_comm_leaves_no_queue_pair), /* before one is made here */
 		T(test_a_port_is_down_until_it_is_up),
 		T(test_an_event_is_newer_than_what_was_read_before_it),
 		T(test_a_port_that_cannot_be_read_stays_what_it_was),
@@ -502,7 +428,6 @@ int main(void)
 		T(test_one_port_is_not_the_other),
 		T(test_a_queue_pair_fails_alone),
 		T(test_every_event_is_acknowledged),
-		T(test_the_background_thread_goes_on_while_queue_pairs_are_destroyed),
 		T(test_with_a_device_all_of_its_queue_pairs_fail),
 	};
 
