@@ -67,9 +67,20 @@ void send_wait_for_cts(struct send_comm *comm, struct send_msg *msg)
 	push(comm, &comm->waiting, msg);
 }
 
+/* The stream that has the CTS of a large message in the queue may break, and others have none for it: it asks, too. */
 void send_ask_all(struct send_comm *comm)
 {
 	comm->tags.multi = true;
+	for (uint16_t i = comm->queue.head; i != SLOT_NONE && comm_is_ib(&comm->base);
+	     i = comm->msgs[i].next) {
+		struct send_msg *msg = &comm->msgs[i];
+
+		if (msg->state != SEND_QUEUED || msg->flags & ANYNET_FLAG_MULTI || msg->given ||
+		    msg->record || !msg->bytes)
+			continue;
+		msg->flags |= ANYNET_FLAG_MULTI;
+		msg->state = SEND_ASKING;
+	}
 	while (comm->waiting.head != SLOT_NONE)
 		ask_for(comm, pop(comm, &comm->waiting));
 }
@@ -290,22 +301,6 @@ static size_t chunk_size(const struct send_comm *comm, const struct anynet_strea
 	return comm->limits.chunk;
 }
 
-/* Hands the RTS of the oldest message to a stream. */
-static bool announce(struct send_comm *comm, struct frame_id *id)
-{
-	id->type = ANYNET_FRAME_RTS;
-	pop(comm, &comm->queue)->state = SEND_ASKED;
-	return true;
-}
-
-/* Was the message queued with a CTS, before ASK_ALL, and is the stream that had it gone? It asks like later ones. */
-static bool has_lost_cts(const struct send_comm *comm, struct anynet_stream *stream,
-			 const struct send_msg *msg)
-{
-	return comm->tags.multi && !(msg->flags & ANYNET_FLAG_MULTI) && comm_is_ib(&comm->base) &&
-	       msg->bytes && !msg->given && !msg->record && !stream->ops->cleared(stream, msg);
-}
-
 static bool next_of_queue(struct send_comm *comm, struct anynet_stream *stream, struct frame_id *id)
 {
 	struct send_msg *msg;
@@ -319,17 +314,16 @@ static bool next_of_queue(struct send_comm *comm, struct anynet_stream *stream, 
 	id->slot = comm->queue.head;
 	id->seq = msg->seq;
 	id->at = id->length = 0;
-	if (anynet_unlikely(msg->state == SEND_ASKING))
-		return announce(comm, id);
+	if (anynet_unlikely(msg->state == SEND_ASKING)) {
+		id->type = ANYNET_FRAME_RTS;
+		pop(comm, &comm->queue)->state = SEND_ASKED;
+		return true;
+	}
 	bytes = chunk_size(comm, stream, msg);
 	if (comm->base.stream_count > 1 &&
 	    (may_have_qps(comm) ? better_by_another(comm, stream, msg)
 				: too_slow(comm, stream, bytes)))
 		return false;
-	if (anynet_unlikely(has_lost_cts(comm, stream, msg))) {
-		msg->flags |= ANYNET_FLAG_MULTI;
-		return announce(comm, id);
-	}
 	id->type = ANYNET_FRAME_DATA;
 	id->length = (uint32_t)bytes;
 	id->at = (uint32_t)(msg->given / ANYNET_PART_ALIGN);

@@ -281,8 +281,8 @@ bool send_keeps(const struct send_comm *comm);
 /* Streams with `cleared`: queues the messages whose CTS has come. */
 void send_look_for_cts(struct send_comm *comm, struct anynet_stream *stream);
 
-/* ASK_ALL has come, or a second tag is used: messages get no CTS unasked any more. Queues those that wait for one, with an
- * RTS where they need it. */
+/* ASK_ALL has come, or a second tag is used: messages get no CTS unasked any more. Those that wait for one are
+ * queued, and they and large ones in the queue ask for it. */
 void send_ask_all(struct send_comm *comm);
 
 /* Reports that the frame has arrived, from a path that knows this itself and therefore gets no ACK. At most once for
